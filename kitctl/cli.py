@@ -1,0 +1,150 @@
+"""Argv in; text or JSON and an exit code out. The only module that prints."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kitctl import __version__
+from kitctl.errors import Exit, KitError
+from kitctl.result import Context, Result
+
+
+class Command(NamedTuple):
+    """A verb: the module that does it, and the line that ``kitctl --help`` shows."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def build_parser(chosen: str | None) -> argparse.ArgumentParser:
+    """The parser of kitctl; only the chosen command's own module is imported."""
+    parser = argparse.ArgumentParser(
+        prog="kitctl",
+        description="Serve the largest open models on your own GPUs, reproducibly.",
+        epilog="Every option has a KITCTL_* variable (--store: KITCTL_STORE). See also 'kitctl COMMAND --help'.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kitctl {__version__}")
+    verbs = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        verb = verbs.add_parser(name, help=command.summary, description=command.summary, allow_abbrev=False)
+        if name == chosen:
+            _add_common(verb)
+            importlib.import_module(command.module).add_arguments(verb)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    common = parser.add_argument_group("common")
+    common.add_argument("--kit", metavar="DIR", help="the kit's folder (default: nearest with a models.lock)")
+    common.add_argument(
+        "--host", metavar="URL", help="the container engine, as DOCKER_HOST or a context name"
+    )
+    common.add_argument("--json", action="store_true", help="print one JSON object to stdout")
+    common.add_argument("--quiet", "-q", action="store_true", help="no progress on stderr")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    as_json = "--json" in words
+    try:
+        return int(_run(words))
+    except KitError as failed:
+        _print_failure(failed, as_json=as_json)
+        return int(failed.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return int(Exit.OK)
+    except Exception:
+        return _report_bug(words)
+
+
+def _run(words: list[str]) -> Exit:
+    from kitctl.edge.environment import apply_environment, is_terminal, use_engine
+
+    own, passed = _split_engine_flags(words)
+    chosen = next((word for word in own if not word.startswith("-")), None)
+    parser = build_parser(chosen)
+    if chosen in COMMANDS:
+        apply_environment(parser, chosen)
+    args = parser.parse_args(own)
+    args.engine_flags = passed
+    use_engine(args.host)
+    context = Context(
+        say=_silent if args.quiet else _say,
+        kit_dir=args.kit,
+        engine=args.host,
+        is_terminal=is_terminal(),
+        as_json=args.json,
+    )
+    result: Result = importlib.import_module(COMMANDS[args.command].module).run(args, context)
+    _print_result(result, as_json=args.json)
+    return result.exit
+
+
+def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Words before ``--`` are kitctl's; those after it are the engine's."""
+    if "--" not in words:
+        return words, ()
+    cut = words.index("--")
+    return words[:cut], tuple(words[cut + 1 :])
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _silent(line: str) -> None:
+    del line
+
+
+def _print_result(result: Result, *, as_json: bool) -> None:
+    if as_json:
+        print(to_json(result.data))
+        return
+    for line in result.lines:
+        print(line)
+    for line in result.stream or ():
+        print(line, flush=True)
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """Strict JSON, stable key order as given; refuses NaN and infinities."""
+    return json.dumps(data, indent=2, allow_nan=False)
+
+
+def _print_failure(failed: KitError, *, as_json: bool) -> None:
+    if as_json:
+        body = {
+            "schema": "kitctl.error/1",
+            "code": failed.code,
+            "cause": failed.cause,
+            "evidence": list(failed.evidence),
+            "remedy": failed.remedy,
+            "exit": int(failed.exit_code),
+        }
+        print(to_json(body))
+    print(f"kitctl: {failed.cause} ({failed.code})", file=sys.stderr)
+    for line in failed.evidence:
+        print(f"  seen: {line}", file=sys.stderr)
+    print(f"  do:   {failed.remedy}", file=sys.stderr)
+
+
+def _report_bug(words: list[str]) -> int:
+    from kitctl.edge.bug_report import write_bug_report
+
+    path = write_bug_report(words)
+    print(f"kitctl: this is a bug in kitctl; the report is {path}", file=sys.stderr)
+    return int(Exit.BUG)

@@ -1,0 +1,1 @@
+"""One verb a file: each calls stages and edge in turn and returns a Result."""

@@ -1,0 +1,1 @@
+"""Data files: known failures, engine rules, flag tables, GPU facts."""

@@ -1,0 +1,1 @@
+"""The one part of kitctl that touches the world: processes, network, files, environment, clock."""

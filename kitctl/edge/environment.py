@@ -1,0 +1,110 @@
+"""Read the process environment: option defaults, folders, terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from kitctl.errors import Exit, KitError
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"", "0", "false", "no", "off"}
+
+
+def apply_environment(parser: argparse.ArgumentParser, command: str) -> None:
+    """Give each option of ``command`` the value of its ``KITCTL_*`` variable as default, checked as typed.
+
+    Raises KitError ``bad-variable`` (exit 2) for a value that the option would refuse.
+    """
+    verbs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for action in _option_actions(verbs.choices[command]):
+        value = os.environ.get(f"KITCTL_{action.dest.upper()}")
+        if value is not None:
+            action.default = _typed(action, value)
+            action.required = False
+
+
+def _option_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The options of a command and of its own sub-commands (``models pull``)."""
+    found = [a for a in parser._actions if a.option_strings and a.dest != "help"]
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                found.extend(_option_actions(inner))
+    return found
+
+
+def _typed(action: argparse.Action, value: str) -> object:
+    if action.nargs == 0:
+        return _flag(action, value)
+    try:
+        typed = action.type(value) if callable(action.type) else value
+    except (ValueError, argparse.ArgumentTypeError) as bad:
+        raise _bad_variable(action, value, str(bad)) from bad
+    if action.choices is not None and typed not in action.choices:
+        raise _bad_variable(action, value, f"one of {', '.join(map(str, action.choices))}")
+    return [typed] if isinstance(action, argparse._AppendAction) else typed
+
+
+def _flag(action: argparse.Action, value: str) -> object:
+    if value.lower() in _TRUE:
+        return action.const
+    if value.lower() in _FALSE:
+        return action.default
+    raise _bad_variable(action, value, "1 or 0")
+
+
+def _bad_variable(action: argparse.Action, value: str, wanted: str) -> KitError:
+    name = f"KITCTL_{action.dest.upper()}"
+    return KitError(
+        "bad-variable",
+        f"the environment variable {name} holds {value!r}, which {action.option_strings[-1]} refuses",
+        evidence=(f"wanted: {wanted}",),
+        remedy=f"unset {name} or give it a value that the option takes",
+        exit_code=Exit.USAGE,
+    )
+
+
+def use_engine(engine: str | None) -> None:
+    """Point every later call at ``engine``: an address goes to DOCKER_HOST, a name to DOCKER_CONTEXT."""
+    if engine is None:
+        return
+    is_address = "://" in engine
+    os.environ["DOCKER_HOST" if is_address else "DOCKER_CONTEXT"] = engine
+    os.environ.pop("DOCKER_CONTEXT" if is_address else "DOCKER_HOST", None)
+
+
+def is_terminal() -> bool:
+    """Whether a person watches stderr."""
+    return sys.stderr.isatty()
+
+
+def stdin_is_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty()
+
+
+def variable(name: str) -> str | None:
+    """An environment variable, or ``None`` when unset or empty."""
+    return os.environ.get(name) or None
+
+
+def config_dir() -> str:
+    """The user's own stacks and overlays: ``$XDG_CONFIG_HOME/kitctl``."""
+    return str(_xdg("XDG_CONFIG_HOME", ".config"))
+
+
+def state_dir() -> str:
+    """Runs, records and locks: ``$XDG_STATE_HOME/kitctl``."""
+    return str(_xdg("XDG_STATE_HOME", ".local/state"))
+
+
+def cache_dir() -> str:
+    """What can be made again: ``$XDG_CACHE_HOME/kitctl``."""
+    return str(_xdg("XDG_CACHE_HOME", ".cache"))
+
+
+def _xdg(variable_name: str, below_home: str) -> Path:
+    return Path(os.environ.get(variable_name) or Path.home() / below_home) / "kitctl"

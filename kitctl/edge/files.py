@@ -1,0 +1,61 @@
+"""Read and write files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from kitctl.errors import Exit, KitError
+
+
+def read_text(path: str) -> str:
+    """The file's text (UTF-8). Raises KitError ``file-unreadable`` (exit 2) when it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as broken:
+        raise KitError(
+            "file-unreadable",
+            f"{path} cannot be read: {broken}",
+            remedy=f"check that {path} exists, is UTF-8 text and readable by you",
+            exit_code=Exit.USAGE,
+        ) from broken
+
+
+def read_text_if_there(path: str) -> str | None:
+    """The file's text, or ``None`` when there is no such file."""
+    return read_text(path) if Path(path).is_file() else None
+
+
+def write_atomic(path: str, text: str, *, mode: int = 0o644) -> None:
+    """Write beside and rename into place, flushed to disk; parents are made. Mode is the file's own.
+
+    Raises KitError ``file-unwritable`` (exit 2) when the place cannot be written; the old file then stands.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            Path(beside).chmod(mode)
+            Path(beside).replace(target)
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
+    except OSError as refused:
+        raise KitError(
+            "file-unwritable",
+            f"{path} cannot be written: {refused}",
+            remedy=f"make {target.parent} writable and see that its disk has room",
+            exit_code=Exit.USAGE,
+        ) from refused
+
+
+def list_files(folder: str, suffix: str) -> tuple[str, ...]:
+    """Sorted paths of the files in ``folder`` whose name ends in ``suffix``; empty without the folder."""
+    where = Path(folder)
+    return tuple(sorted(str(path) for path in where.glob(f"*{suffix}") if path.is_file()))

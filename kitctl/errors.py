@@ -1,0 +1,56 @@
+"""Which failures does kitctl foresee, and with which exit code does each end?"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """The exit codes of every command: unique, and listed here alone."""
+
+    OK = 0
+    USAGE = 2
+    REFUSED = 3
+    BUILD = 4
+    FETCH = 5
+    START = 6
+    CRASHED = 7
+    NOT_READY = 8
+    GATE = 9
+    UNREACHABLE = 10
+    BUG = 70
+    INTERRUPTED = 130
+
+
+EXIT_MEANINGS: dict[Exit, str] = {
+    Exit.OK: "done, or nothing to do",
+    Exit.USAGE: "wrong usage or a bad file",
+    Exit.REFUSED: "refused by a check; nothing was fetched, built or started",
+    Exit.BUILD: "the image could not be built or failed its smoke test",
+    Exit.FETCH: "a model could not be fetched or verified",
+    Exit.START: "the container could not be started",
+    Exit.CRASHED: "the engine crashed",
+    Exit.NOT_READY: "the engine was not ready in time",
+    Exit.GATE: "a gate failed: quality, regression or acceptance",
+    Exit.UNREACHABLE: "the container engine or the host cannot be reached",
+    Exit.BUG: "a bug in kitctl",
+    Exit.INTERRUPTED: "interrupted",
+}
+
+
+class KitError(Exception):
+    """A foreseen failure: what happened, the evidence for it, and what mends it.
+
+    ``code`` is stable and machine-readable, ``cause`` one sentence in the user's terms, ``evidence`` the
+    command, file and field path or log lines that show it, ``remedy`` a command or change that mends it.
+    """
+
+    def __init__(
+        self, code: str, cause: str, *, remedy: str, exit_code: Exit, evidence: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(cause)
+        self.code = code
+        self.cause = cause
+        self.remedy = remedy
+        self.exit_code = exit_code
+        self.evidence = evidence

@@ -1,0 +1,56 @@
+"""What does one check say: how bad, why, on which evidence, and what mends it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+
+class Severity(StrEnum):
+    """``block`` stops fetch, build and start; ``warn`` costs speed or safety; ``note`` is worth knowing."""
+
+    BLOCK = "block"
+    WARN = "warn"
+    NOTE = "note"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One check's result. ``where``: the file and field, fact or GPU that it is about, if any."""
+
+    code: str
+    severity: Severity
+    cause: str
+    remedy: str
+    evidence: tuple[str, ...] = ()
+    where: str | None = None
+
+
+def blocking(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that forbid a start, in the order given."""
+    return tuple(finding for finding in findings if finding.severity is Severity.BLOCK)
+
+
+def without_skipped(findings: Iterable[Finding], skip: frozenset[str]) -> tuple[Finding, ...]:
+    """The findings, with those whose code the user skips turned into notes that say so."""
+    return tuple(_skipped(finding) if finding.code in skip else finding for finding in findings)
+
+
+def _skipped(finding: Finding) -> Finding:
+    if finding.severity is Severity.NOTE:
+        return finding
+    cause = f"{finding.cause} (skipped, was {finding.severity})"
+    return msgspec.structs.replace(finding, severity=Severity.NOTE, cause=cause)
+
+
+def finding_lines(findings: Iterable[Finding]) -> list[str]:
+    """Findings as text for a person, worst first, each with its evidence and remedy."""
+    order = [Severity.BLOCK, Severity.WARN, Severity.NOTE]
+    lines: list[str] = []
+    for finding in sorted(findings, key=lambda found: order.index(found.severity)):
+        place = f" [{finding.where}]" if finding.where else ""
+        lines.append(f"{finding.severity.upper():5} {finding.code}{place}: {finding.cause}")
+        lines.extend(f"      seen: {line}" for line in finding.evidence)
+        lines.append(f"      do:   {finding.remedy}")
+    return lines

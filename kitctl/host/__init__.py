@@ -1,0 +1,1 @@
+"""What the machine says: probes and the pure readers of their output."""

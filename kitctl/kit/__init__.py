@@ -1,0 +1,1 @@
+"""What the repository says: stacks, overlays, pin sets, the model lock."""

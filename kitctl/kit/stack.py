@@ -1,0 +1,120 @@
+"""What may a stack file say? Types only; ``stack_reader`` turns YAML into them.
+
+Engine settings keep SGLang's own names with underscores where SGLang has one; the version-neutral ones
+(``graphs``, ``graph_max_bs``, ``draft_window``) are rendered into each pin set's spelling by the plan.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Graphs(StrEnum):
+    """Which CUDA graphs the engine captures; ``decode`` leaves prefill graphs off."""
+
+    ON = "on"
+    DECODE = "decode"
+    OFF = "off"
+
+
+class Parallel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parallel layout: GPUs = dp * tp * pp; ep splits experts inside tp."""
+
+    tp: int = 1
+    ep: int = 1
+    pp: int = 1
+    dp: int = 1
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Version-neutral engine settings; ``None`` leaves SGLang's default. ``flags`` are passed as they are."""
+
+    mem_fraction_static: float | None = None
+    context_length: int | None = None
+    max_running_requests: int | None = None
+    max_total_tokens: int | None = None
+    chunked_prefill_size: int | None = None
+    kv_cache_dtype: str | None = None
+    attention_backend: str | None = None
+    sampling_backend: str | None = None
+    grammar_backend: str | None = None
+    moe_runner_backend: str | None = None
+    reasoning_parser: str | None = None
+    tool_call_parser: str | None = None
+    trust_remote_code: bool = False
+    graphs: Graphs = Graphs.ON
+    graph_max_bs: int | None = None
+    random_seed: int | None = None
+    flags: dict[str, str | int | float | bool] = {}
+
+
+class Algorithm(StrEnum):
+    """How drafts are made."""
+
+    DFLASH = "DFLASH"
+    EAGLE = "EAGLE"
+    EAGLE3 = "EAGLE3"
+    DDTREE = "DDTREE"
+
+
+class Drafter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The drafter of a speculative stack: a model of the lock, and how it is used."""
+
+    model: str
+    algorithm: Algorithm = Algorithm.DFLASH
+    block_size: int | None = None
+    draft_window: int | None = None
+    attention_backend: str | None = None
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which image serves: one of the kit by pin set, or ``reference`` for a stack that names its own."""
+
+    name: str = "sglang"
+    release: str | None = None
+    stage: str = "gpu"
+    reference: str | None = None
+
+
+class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where and as what the stack answers. ``start_period_s`` covers load, graphs and warm-up."""
+
+    port: int = 30001
+    bind: str = "127.0.0.1"
+    model_name: str | None = None
+    start_period_s: int = 900
+    stop_grace_s: int = 60
+    shm_size_bytes: int = 32 * 1024**3
+
+
+class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a healthy run of this stack shows; the canary compares with it."""
+
+    prompt: str | None = None
+    answer: str | None = None
+    accept_length_min: float | None = None
+    accept_length_max: float | None = None
+
+
+class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One named serving configuration, its parts merged."""
+
+    name: str
+    summary: str
+    model: str
+    drafter: Drafter | None = None
+    parallel: Parallel = Parallel()
+    engine: EngineSettings = EngineSettings()
+    image: Image = Image()
+    serve: Serve = Serve()
+    expect: Expect = Expect()
+    environment: dict[str, str] = {}
+    archs: tuple[str, ...] = ()
+    """Compute capabilities that the stack was made for (``12.0``); empty means any."""
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs that the engine uses: dp * tp * pp (SGLang 0.5.16: tp is the world size of one replica)."""
+        return self.parallel.dp * self.parallel.tp * self.parallel.pp

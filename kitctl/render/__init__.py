@@ -1,0 +1,1 @@
+"""Write the decision down as text: compose, shell, systemd, Kubernetes."""

@@ -1,0 +1,1 @@
+"""Judge what runs: engine log lines, health, failures, timings."""
