@@ -29,7 +29,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kitctl",
         description="Serve the largest open models on your own GPUs, reproducibly.",
-        epilog="Every option has a KITCTL_* variable (--store: KITCTL_STORE). See also 'kitctl COMMAND --help'.",
+        epilog="Every option has a KITCTL_* variable (--store: KITCTL_STORE). See 'kitctl COMMAND --help'.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kitctl {__version__}")
