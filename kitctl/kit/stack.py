@@ -29,7 +29,10 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Version-neutral engine settings; ``None`` leaves SGLang's default. ``flags`` are passed as they are."""
+    """Version-neutral engine settings; ``None`` leaves SGLang's default. ``flags`` are passed as they are.
+
+    ``graphs`` left out means ``decode`` under DFLASH (its prefill graphs have open crashes), else ``on``.
+    """
 
     mem_fraction_static: float | None = None
     context_length: int | None = None
@@ -44,7 +47,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     reasoning_parser: str | None = None
     tool_call_parser: str | None = None
     trust_remote_code: bool = False
-    graphs: Graphs = Graphs.ON
+    graphs: Graphs | None = None
     graph_max_bs: int | None = None
     random_seed: int | None = None
     flags: dict[str, str | int | float | bool] = {}
