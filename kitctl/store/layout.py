@@ -1,0 +1,67 @@
+"""Where does a model lie in a store? The layout is the Hugging Face cache's.
+
+``models--OWNER--NAME/blobs/HASH`` holds the bytes, ``snapshots/COMMIT/PATH`` a relative link to them, and
+``refs/REVISION`` the commit. Every link stays inside the repository's folder, so that mounting that folder
+alone leaves none dangling.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from kitctl.kit.models_lock import LockedFile, ModelEntry
+
+PART_SUFFIX = ".kitctl-part"
+"""A file on its way: the bytes from its start, hashed again before they are continued."""
+GENERATED_COMMIT = "generated"
+_SNAPSHOTS = "snapshots"
+
+
+def repo_folder(store: PurePosixPath, repo: str) -> PurePosixPath:
+    """The folder of a repository: ``STORE/models--OWNER--NAME``."""
+    return store / f"models--{repo.replace('/', '--')}"
+
+
+def snapshot_name(entry: ModelEntry) -> str:
+    """The name of the entry's snapshot folder: its commit; generated models have none of a hub."""
+    return entry.commit or GENERATED_COMMIT
+
+
+def mount_and_model_dir(store: PurePosixPath, entry: ModelEntry) -> tuple[PurePosixPath, PurePosixPath]:
+    """The folder to mount, and the model's folder relative to it.
+
+    A user's own folder is mounted itself, but a snapshot inside a Hugging Face cache (its links leave the
+    snapshot) is mounted with its repository's folder.
+    """
+    if entry.path is None:
+        return repo_folder(store, entry.repo), PurePosixPath(_SNAPSHOTS, snapshot_name(entry))
+    path = PurePosixPath(entry.path)
+    if path.parent.name == _SNAPSHOTS:
+        return path.parent.parent, PurePosixPath(_SNAPSHOTS, path.name)
+    return path, PurePosixPath(".")
+
+
+def blob_path(folder: PurePosixPath, file: LockedFile) -> PurePosixPath:
+    """Where a repository folder keeps the bytes of ``file``."""
+    return folder / "blobs" / file.blob_name
+
+
+def part_path(folder: PurePosixPath, file: LockedFile) -> PurePosixPath:
+    """Where the bytes of ``file`` gather until they are whole and proven."""
+    return folder / "blobs" / f"{file.blob_name}{PART_SUFFIX}"
+
+
+def link_target(file: LockedFile) -> str:
+    """What the snapshot's link of ``file`` points to, relative to the link."""
+    depth = len(PurePosixPath(file.path).parts)
+    return "/".join([*[".."] * (depth + 1), "blobs", file.blob_name])
+
+
+def ref_path(folder: PurePosixPath, revision: str) -> PurePosixPath:
+    """The file that holds the commit of a branch or tag."""
+    return folder / "refs" / revision
+
+
+def lock_path(store: PurePosixPath, repo: str) -> PurePosixPath:
+    """The file that whoever fills the repository's folder holds; caches of Hugging Face skip ``.locks``."""
+    return store / ".locks" / f"models--{repo.replace('/', '--')}" / "kitctl.lock"
