@@ -1,8 +1,8 @@
 """Is this the header of a safetensors file of this length, and which tensors does it name?
 
-Format: 8 bytes little-endian header length, that many bytes of JSON, then the tensors, without gaps. The header
-names each tensor's bytes, so a file that was cut, padded, or is another file altogether never fits its own
-header. Bytes that were flipped or zeroed inside a tensor do fit: only a hash finds those.
+Format: 8 bytes little-endian header length, that many bytes of JSON, then the tensors, without gaps. The
+header names each tensor's bytes, so a file that was cut, padded, or is another file altogether never fits its
+own header. Bytes that were flipped or zeroed inside a tensor do fit: only a hash finds those.
 """
 
 from __future__ import annotations
