@@ -6,7 +6,30 @@ The JSON form (``kitctl doctor --json``) is read back by ``--facts FILE``.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader gives back instead of a fact that its text does not hold, and why."""
+
+    reason: str
+
+
+class Link(StrEnum):
+    """How two GPUs reach each other, as nvidia-smi names it; ``NV`` stands for NV1, NV2, ... NV18.
+
+    Listed from near to far. ``NODE`` has no NCCL name: NCCL calls such pairs PHB.
+    """
+
+    SELF = "X"
+    NV = "NV"
+    PIX = "PIX"
+    PXB = "PXB"
+    PHB = "PHB"
+    NODE = "NODE"
+    SYS = "SYS"
 
 
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +82,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cpu_affinity: tuple[str | None, ...] = ()
     p2p_read_ok: tuple[tuple[bool | None, ...], ...] | None = None
     p2p_write_ok: tuple[tuple[bool | None, ...], ...] | None = None
+    p2p_status: tuple[tuple[str | None, ...], ...] | None = None
+    """What nvidia-smi prints for reads over P2P: ``OK``, ``GNS``, ``NS``, ``CNS``, ``TNS``, ``DR``, ``U``."""
+    numa_node_count: int | None = None
+    """NUMA nodes that the GPUs are on, also where no single node can be named for a GPU (``0-1``)."""
+    nic_count: int | None = None
 
 
 class ContainerEngine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

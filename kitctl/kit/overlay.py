@@ -1,0 +1,112 @@
+"""What does a compose overlay tell kitctl in its ``x-kitctl`` block?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from kitctl.errors import Exit, KitError
+from kitctl.kit.typed import read_typed
+
+FlagValue = str | int | float | bool
+
+
+class Reservations(StrEnum):
+    """Whether stacks on this kind of host get GPUs."""
+
+    GPU = "gpu"
+    NONE = "none"
+
+
+class NcclLevel(StrEnum):
+    """NCCL's names for the farthest distance at which P2P is used (NCCL 2.28 user guide, NCCL_P2P_LEVEL)."""
+
+    LOC = "LOC"
+    NVL = "NVL"
+    PIX = "PIX"
+    PXB = "PXB"
+    PHB = "PHB"
+    SYS = "SYS"
+
+
+class P2pLevel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """NCCL_P2P_LEVEL for GPUs of one NUMA node and for GPUs on several."""
+
+    within_numa: NcclLevel
+    across_numa: NcclLevel
+
+
+class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The ``x-kitctl`` block of an overlay.
+
+    ``links`` are the topology classes that it serves (an add-on serves none and is asked for by name);
+    ``flags`` are engine flags (underscored names) of this host kind, ``flags_above_tp2`` those for tensor
+    parallel groups of more than two GPUs. ``settings`` hold where a stack is silent and replace its own in a
+    rehearsal; ``leaves_out`` maps each stack setting that such a host cannot honour to the reason.
+    """
+
+    summary: str
+    links: tuple[str, ...] = ()
+    reservations: Reservations = Reservations.GPU
+    stage: str | None = None
+    flags: dict[str, FlagValue] = {}
+    flags_above_tp2: dict[str, FlagValue] = {}
+    settings: dict[str, Any] = {}
+    leaves_out: dict[str, str] = {}
+    p2p_level: P2pLevel | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlay:
+    """One overlay file: its block for kitctl, and its text and environment for compose."""
+
+    name: str
+    source: str
+    text: str
+    block: OverlayBlock
+    environment: Mapping[str, str]
+    ulimits: Mapping[str, Any]
+
+
+_FORBIDDEN = ("command", "devices", "volumes", "ports", "gpus", "deploy", "image", "entrypoint")
+
+
+def read_overlay(name: str, tree: Mapping[str, Any], *, source: str, text: str) -> Overlay:
+    """The overlay in ``tree``.
+
+    Raises KitError ``bad-overlay`` (exit 2) for a bad block and for keys that only the rendered stack may
+    carry: compose replaces ``command`` and appends devices, ports and mounts when overlays merge.
+    """
+    block = read_typed(
+        tree.get("x-kitctl", {}),
+        OverlayBlock,
+        source_of=lambda _: f"{source}: x-kitctl",
+        code="bad-overlay",
+    )
+    service = tree.get("services", {}).get("engine", {})
+    wrong = [key for key in _FORBIDDEN if key in service]
+    if wrong:
+        raise _forbidden_key(source, wrong[0])
+    environment = {str(k): str(v) for k, v in service.get("environment", {}).items()}
+    return Overlay(
+        name=name,
+        source=source,
+        text=text,
+        block=block,
+        environment=environment,
+        ulimits=service.get("ulimits", {}),
+    )
+
+
+def _forbidden_key(source: str, key: str) -> KitError:
+    return KitError(
+        "bad-overlay",
+        f"{source}: services.engine.{key} may not stand in an overlay",
+        evidence=("compose replaces command and appends devices, ports and mounts of merged files",),
+        remedy=f"remove services.engine.{key} from {source}; the rendered stack carries it",
+        exit_code=Exit.USAGE,
+    )
