@@ -1,0 +1,5 @@
+"""Fixtures that several folders of tests share."""
+
+from gpuhost.fixtures import gpu_host, gpuless_host, nvlink_host
+
+__all__ = ["gpu_host", "gpuless_host", "nvlink_host"]
