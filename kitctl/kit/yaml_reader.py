@@ -1,0 +1,71 @@
+"""Turn YAML text into a tree of string keys, or say where in the file it is broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from kitctl.errors import Exit, KitError
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice and reads only ``true`` and ``false`` as booleans.
+
+    YAML 1.1 would let the second key win without a word, and turn ``graphs: off`` into ``False``.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own class attribute
+        first: [(tag, pattern) for tag, pattern in pairs if tag != "tag:yaml.org,2002:bool"]
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _strict_map(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise yaml.MarkedYAMLError(
+                problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf"))
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _strict_map)
+
+
+def read_yaml(text: str, *, source: str) -> dict[str, Any]:
+    """The mapping that ``text`` holds (empty text gives an empty one).
+
+    Raises KitError ``bad-yaml`` (exit 2) naming ``source`` and the line when it is no YAML mapping.
+    """
+    try:
+        tree = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError as broken:
+        raise _bad_yaml(source, _where(broken)) from broken
+    if tree is None:
+        return {}
+    if not isinstance(tree, Mapping) or not all(isinstance(key, str) for key in tree):
+        raise _bad_yaml(source, "the file must hold a mapping with text keys")
+    return dict(tree)
+
+
+def _where(broken: yaml.YAMLError) -> str:
+    if isinstance(broken, yaml.MarkedYAMLError) and broken.problem_mark is not None:
+        mark = broken.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {broken.problem}"
+    return str(broken).replace("\n", " ")
+
+
+def _bad_yaml(source: str, what: str) -> KitError:
+    return KitError(
+        "bad-yaml",
+        f"{source} is not readable as YAML: {what}",
+        remedy=f"mend {source} at that place",
+        exit_code=Exit.USAGE,
+    )

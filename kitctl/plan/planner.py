@@ -1,0 +1,139 @@
+"""Decide: one stack on one host, down to argv, environment, GPUs, mounts and overlay, with the reason of each.
+
+Pure: everything that must be known is handed in. Nothing here knows a model, a version or a host by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kitctl.host.facts import HostFacts
+from kitctl.kit.catalog import KitTexts, ResolvedStack
+from kitctl.kit.overlay import Overlay
+from kitctl.plan.engine_command import model_target, plan_argv
+from kitctl.plan.flag_spelling import Spellings
+from kitctl.plan.gpu_choice import GpuChoice
+from kitctl.plan.placement import Placement
+from kitctl.plan.types import (
+    GpuDriver,
+    GpuReservation,
+    ImageChoice,
+    Mount,
+    Plan,
+    PlannedModel,
+    Published,
+    Request,
+)
+
+CACHE_ROOT = "/cache"
+PROJECT_PREFIX = "kitctl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kit:
+    """What the planner needs of the kit."""
+
+    texts: KitTexts
+    overlays: Mapping[str, Overlay]
+    spellings: Spellings
+    container_port: int
+
+
+def compose_plan(
+    request: Request,
+    *,
+    kit: Kit,
+    resolved: ResolvedStack,
+    placement: Placement,
+    image: ImageChoice,
+    models: tuple[PlannedModel, ...],
+    facts: HostFacts,
+    max_total_tokens: int | None = None,
+) -> Plan:
+    """The plan for ``request``. Raises KitError (exit 2 or 3) for what no host could run as asked."""
+    stack = resolved.stack
+    argv = plan_argv(
+        stack,
+        kit=(kit.spellings, placement.overlays),
+        release=image.release,
+        models=models,
+        container_port=kit.container_port,
+        engine_flags=request.engine_flags,
+        api_key=request.api_key_file is not None,
+        max_total_tokens=max_total_tokens,
+    )
+    return Plan(
+        stack=stack,
+        project=project_name(request),
+        image=image,
+        overlays=tuple(overlay.name for overlay in placement.overlays),
+        argv=argv,
+        environment=plan_environment(placement, stack.environment),
+        gpus=reserve(placement.gpus, facts),
+        models=models,
+        mounts=plan_mounts(models, image, placement.archs),
+        published=Published(
+            bind=request.bind or stack.serve.bind,
+            port=request.port or stack.serve.port,
+            container_port=kit.container_port,
+        ),
+        model_name=stack.serve.model_name or stack.model,
+        rehearsal=request.rehearse,
+        boot=request.boot,
+        api_key_file=request.api_key_file,
+        left_out=placement.left_out,
+        why=_reasons(request, resolved, placement, image),
+    )
+
+
+def project_name(request: Request) -> str:
+    """The compose project: stack and ``--name``, so that several run side by side."""
+    words = [PROJECT_PREFIX, request.stack, request.name, "rehearsal" if request.rehearse else None]
+    return "-".join(word for word in words if word).lower().replace(".", "-")
+
+
+def plan_environment(placement: Placement, stack_environment: Mapping[str, str]) -> dict[str, str]:
+    """The container's environment beyond the base: overlays, then what the topology narrows, then the stack's own."""
+    merged: dict[str, str] = {}
+    for overlay in placement.overlays:
+        merged |= overlay.environment
+    return merged | dict(placement.environment) | dict(stack_environment)
+
+
+def reserve(gpus: GpuChoice | None, facts: HostFacts) -> GpuReservation:
+    """The one device request: CDI names where the engine injects by CDI, else the NVIDIA runtime's ids."""
+    if gpus is None:
+        return GpuReservation(driver=GpuDriver.NONE)
+    if facts.engine is not None and facts.engine.gpu_driver == "cdi":
+        names = tuple(f"nvidia.com/gpu={gpu}" for gpu in gpus.ids)
+        return GpuReservation(driver=GpuDriver.CDI, ids=names)
+    return GpuReservation(driver=GpuDriver.NVIDIA, ids=gpus.ids)
+
+
+def plan_mounts(
+    models: tuple[PlannedModel, ...], image: ImageChoice, archs: tuple[str, ...]
+) -> tuple[Mount, ...]:
+    """Model folders read-only, and one cache volume for each image and GPU architecture."""
+    folders = [
+        Mount(kind="bind", source=model.folder, target=model_target(model), read_only=True)
+        for model in models
+    ]
+    arch = "-".join(archs).replace(".", "") or "cpu"
+    key = image.pins_hash[:12] if image.pins_hash else "own"
+    volume = f"{PROJECT_PREFIX}-cache-{key}-{image.stage}-{arch}"
+    return (*folders, Mount(kind="volume", source=volume, target=CACHE_ROOT, read_only=False))
+
+
+def _reasons(
+    request: Request, resolved: ResolvedStack, placement: Placement, image: ImageChoice
+) -> dict[str, str]:
+    why = {path: f"set in {source}" for path, source in resolved.merged.origin.items()}
+    why |= {"overlay": placement.overlay_reason, "image": f"release {image.release}, stage {image.stage}"}
+    if placement.gpus is not None:
+        why["gpus"] = placement.gpus.reason
+    if request.port:
+        why["serve.port"] = "set by --port"
+    if request.bind:
+        why["serve.bind"] = "set by --bind"
+    return why

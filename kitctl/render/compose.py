@@ -1,0 +1,175 @@
+"""Write a plan down as a folder that a person can read and run with plain ``docker compose up``.
+
+Compose merges, not kitctl: ``base.yaml`` and the overlays are copied as they are; ``stack.yaml`` alone carries
+image, command, GPU ids, ports, mounts, labels and limits, because compose appends ``devices`` and ``ports`` of
+merged files and replaces ``command``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from kitctl.kit.overlay import Overlay
+from kitctl.plan.types import GpuDriver, Mount, Plan
+
+LABEL = "io.kitctl"
+SERVICE = "engine"
+STACK_FILE = "stack.yaml"
+SECRET_FILE = "engine-config.yaml"
+
+_BOOT_POLICY = "unless-stopped"
+
+
+def render_compose(plan: Plan, *, base: str, overlays: tuple[Overlay, ...]) -> dict[str, str]:
+    """The folder's files by name: base, overlays, ``stack.yaml`` and the ``.env`` that names them in order."""
+    files = {"base.yaml": base}
+    for overlay in overlays:
+        files[f"overlay-{overlay.name}.yaml"] = overlay.text
+    order = [*files, STACK_FILE]
+    files[STACK_FILE] = _yaml(stack_tree(plan))
+    files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
+    return files
+
+
+def stack_tree(plan: Plan) -> dict[str, Any]:
+    """``stack.yaml`` as a tree."""
+    serve = plan.stack.serve
+    service: dict[str, Any] = {
+        "image": plan.image.reference,
+        "command": list(plan.argv),
+        "environment": dict(sorted(plan.environment.items())),
+        "ports": [
+            {
+                "target": plan.published.container_port,
+                "published": str(plan.published.port),
+                "host_ip": plan.published.bind,
+                "protocol": "tcp",
+                "mode": "host",
+            }
+        ],
+        "volumes": [_mount(mount) for mount in plan.mounts],
+        "shm_size": serve.shm_size_bytes,
+        "stop_grace_period": f"{serve.stop_grace_s}s",
+        "healthcheck": {"start_period": f"{serve.start_period_s}s"},
+        "labels": labels(plan),
+    }
+    if plan.boot:
+        service["restart"] = _BOOT_POLICY
+    service |= _devices(plan) | _secret(plan)
+    tree: dict[str, Any] = {"services": {SERVICE: service}}
+    volumes = {m.source: {"name": m.source} for m in plan.mounts if m.kind == "volume"}
+    if volumes:
+        tree["volumes"] = volumes
+    if plan.api_key_file:
+        tree["secrets"] = {"engine-config": {"file": f"./{SECRET_FILE}"}}
+    return tree
+
+
+def labels(plan: Plan) -> dict[str, str]:
+    """What the container says of itself: enough to find it again and to see whether it is as planned."""
+    return {
+        f"{LABEL}.stack": plan.stack.name,
+        f"{LABEL}.plan": fingerprint(plan),
+        f"{LABEL}.overlays": ",".join(plan.overlays),
+        f"{LABEL}.rehearsal": str(plan.rehearsal).lower(),
+        f"{LABEL}.url": base_url(plan),
+        f"{LABEL}.model": plan.model_name,
+        f"{LABEL}.gpus": ",".join(plan.gpus.ids),
+    }
+
+
+def base_url(plan: Plan) -> str:
+    """Where a client on the host reaches the stack."""
+    host = "127.0.0.1" if plan.published.bind in ("0.0.0.0", "::") else plan.published.bind
+    return f"http://{host}:{plan.published.port}"
+
+
+def fingerprint(plan: Plan) -> str:
+    """One hash over all that decides what runs: image, argv, environment, GPUs, mounts, port, limits.
+
+    Two plans with the same fingerprint give the same container.
+    """
+    return hashlib.sha256(json.dumps(decisive(plan), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def decisive(plan: Plan) -> dict[str, Any]:
+    """The fields that the fingerprint covers, by name: what ``up`` compares with a running stack."""
+    return {
+        "image": plan.image.reference,
+        "argv": list(plan.argv),
+        "environment": dict(plan.environment),
+        "gpus": [plan.gpus.driver.value, *plan.gpus.ids],
+        "mounts": [f"{m.source}:{m.target}:{'ro' if m.read_only else 'rw'}" for m in plan.mounts],
+        "published": f"{plan.published.bind}:{plan.published.port}",
+        "overlays": list(plan.overlays),
+        "limits": [plan.stack.serve.shm_size_bytes, plan.stack.serve.stop_grace_s],
+        "restart": _BOOT_POLICY if plan.boot else "no",
+        "api_key": plan.api_key_file is not None,
+    }
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    tree: dict[str, Any] = {
+        "type": mount.kind,
+        "source": mount.source,
+        "target": mount.target,
+        "read_only": mount.read_only,
+    }
+    if mount.kind == "bind":
+        tree["bind"] = {"create_host_path": False}
+    return tree
+
+
+def _devices(plan: Plan) -> dict[str, Any]:
+    if plan.gpus.driver is GpuDriver.NONE:
+        return {}
+    capabilities = ["gpu", "compute", "utility"] if plan.gpus.driver is GpuDriver.NVIDIA else ["gpu"]
+    device = {
+        "driver": plan.gpus.driver.value,
+        "device_ids": list(plan.gpus.ids),
+        "capabilities": capabilities,
+    }
+    return {"deploy": {"resources": {"reservations": {"devices": [device]}}}}
+
+
+def _secret(plan: Plan) -> dict[str, Any]:
+    if not plan.api_key_file:
+        return {}
+    return {"secrets": [{"source": "engine-config", "target": SECRET_FILE}]}
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(str, lambda dumper, text: _scalar(dumper, text))
+
+
+def _scalar(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Text, with ``$`` doubled so that compose does not interpolate it."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text.replace("$", "$$"))
+
+
+def _yaml(tree: Mapping[str, Any]) -> str:
+    head = "# Rendered by kitctl; the labels tell from which plan. Run it without kitctl: docker compose up\n"
+    return head + yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=100)
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """``plan --json``: the versioned contract ``kitctl.plan/1``."""
+    body: dict[str, Any] = msgspec.to_builtins(plan)
+    stack = body.pop("stack")
+    return {
+        "schema": "kitctl.plan/1",
+        "stack": stack["name"],
+        "fingerprint": fingerprint(plan),
+        "url": base_url(plan),
+        "settings": stack,
+        **body,
+    }
