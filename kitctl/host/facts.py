@@ -61,6 +61,15 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ecc_uncorrected: int | None = None
     numa_node: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
+    local_cpus: str | None = None
+    """The CPUs of the GPU's NUMA node by sysfs, whole (``0-63,128-191``)."""
+    power_limit_max_w: float | None = None
+    bar1_total_mib: int | None = None
+    fabric_state: str | None = None
+    """The NVSwitch fabric's state: ``Completed``, ``In Progress``, ``Not Started``, ``N/A``."""
+    recovery_action: str | None = None
+    nvlink_links: int | None = None
+    nvlink_links_active: int | None = None
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,6 +77,10 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     version: str | None = None
     cuda: str | None = None
+    module_version: str | None = None
+    """The loaded kernel module's version (/proc/driver/nvidia/version)."""
+    failure: str | None = None
+    """What nvidia-smi said when it could not talk to the driver."""
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,6 +120,8 @@ class ContainerEngine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     memory_bytes: int | None = None
     gpu_driver: str | None = None
     """How GPUs reach a container: ``nvidia`` (runtime hook), ``cdi``, ``none``; ``None`` when not settled."""
+    toolkit_version: str | None = None
+    default_runtime: str | None = None
 
 
 class Ulimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,6 +130,8 @@ class Ulimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memlock_unlimited: bool | None = None
     nofile_max: int | None = None
     stack_max_bytes: int | None = None
+    refused: tuple[str, ...] = ()
+    """Limits that the engine was asked for in a trial and could not set: ``memlock``, ``nofile``, ``stack``."""
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,6 +150,24 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     address: str | None = None
     pid: int | None = None
     holder: str | None = None
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A running container and what of the host it holds."""
+
+    id: str
+    name: str
+    image: str | None = None
+    project: str | None = None
+    stack: str | None = None
+    ports: tuple[int, ...] = ()
+
+
+class NumaNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One NUMA node's CPUs by sysfs (``0-63,128-191``)."""
+
+    node: int
+    cpus: str
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,4 +191,12 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fabric_manager_active: bool | None = None
     acs_redirect_bridges: tuple[str, ...] | None = None
     clock_utc: str | None = None
+    clock_skew_s: float | None = None
+    """The host's clock minus the clock of the machine that asked, in seconds."""
+    numa_nodes: tuple[NumaNode, ...] | None = None
+    containers: tuple[Container, ...] | None = None
+    kernel_gpu_errors: tuple[str, ...] | None = None
+    """Kernel log lines on the GPUs: NVRM Xid and PCIe AER."""
+    probed_on: str | None = None
+    """Where the probes ran: ``here``, ``ssh``, or the image of the container that ran them."""
     unknown: dict[str, str] = {}

@@ -1,0 +1,202 @@
+"""Run the probes on the engine's host, side by side, each with its own time limit; never on another machine.
+
+The engine's address says where: a local socket means here, ``ssh://`` means over ssh, and anything else is
+reached by a short container of an image that the engine already holds. GPUs of a local engine whose host tools
+are out of reach (kitctl itself in a container) are asked in such a container as well.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from kitctl.edge.docker_engine import engine_address
+from kitctl.edge.process import run_process
+from kitctl.errors import KitError
+from kitctl.host.assemble import assemble_facts, first_pass
+from kitctl.host.facts import HostFacts
+from kitctl.host.probe_script import probe_script, read_probe_script
+from kitctl.host.probes import (
+    GPU_FIELDS,
+    TOOL_MISSING,
+    TRIALS,
+    Answer,
+    Probe,
+    detail_probes,
+    engine_probes,
+    gpu_probes,
+    gpu_query,
+    gpu_words,
+    host_probes,
+    trial_probe,
+)
+from kitctl.host.read_docker import read_images
+from kitctl.host.read_smi import unknown_field
+
+_LOCAL = ("unix", "npipe", "fd", "")
+_HOST_ROOT = "/host"
+_SHELL_SLACK_S = 10
+_IMAGES_TRIED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """Where host probes run: here, over ssh (``login``), or in containers (``via_container``)."""
+
+    login: tuple[str, ...] = ()
+    via_container: bool = False
+
+    @property
+    def root(self) -> str:
+        """Where the host's file system is seen from there."""
+        return _HOST_ROOT if self.via_container else ""
+
+
+def gather_host_facts(*, engine: str | None, disks: tuple[str, ...], timeout_scale: float = 1.0) -> HostFacts:
+    """All facts of the host that ``engine`` (an address, a context or the one in use) runs on.
+
+    Never raises for a probe: what could not be read is ``None`` with its reason. ``disks`` are paths on that
+    host whose free space is wanted. ``timeout_scale`` stretches or shrinks every time limit.
+    """
+    place = _place(engine)
+    asked_at_s = time.time()
+    on_host = (*host_probes(disks, root=place.root), *gpu_probes())
+    answers = _ask(_scaled(engine_probes(), timeout_scale))
+    images = [image.reference for image in read_images(_stdout(answers, "images"))][:_IMAGES_TRIED]
+    answers |= _ask_trials(images, timeout_scale)
+    ways = gpu_words(assemble_facts(answers, disks=()).engine)
+    probed_on = "ssh" if place.login else "here"
+    if place.via_container:
+        probed_on, found = _ask_in_container(_scaled(on_host, timeout_scale), images, ways, whole_host=True)
+        answers |= found
+    else:
+        answers |= _ask_place(place, _scaled(on_host, timeout_scale))
+        answers |= _retry_query(place, answers, timeout_scale)
+    if not place.via_container and answers["smi-query"].is_tool_missing and ways != ((),):
+        where, found = _ask_in_container(_scaled(gpu_probes(), timeout_scale), images, ways, whole_host=False)
+        answers |= {name: answer for name, answer in found.items() if answer.exit_code is not None}
+        probed_on = f"{probed_on}, GPUs in {where}" if found["smi-query"].ok else probed_on
+    details = _scaled(detail_probes(*first_pass(answers), root=place.root), timeout_scale)
+    if not place.via_container and details:
+        answers |= _ask_place(place, details)
+    return assemble_facts(answers, disks=disks, asked_at_s=asked_at_s, probed_on=probed_on)
+
+
+def _place(engine: str | None) -> _Place:
+    address = engine if engine is not None and "://" in engine else None
+    if address is None:
+        with suppress(KitError):
+            address = engine_address()
+    parts = urlsplit(address or "")
+    if parts.scheme in _LOCAL:
+        return _Place()
+    if parts.scheme != "ssh":
+        return _Place(via_container=True)
+    port = ("-p", str(parts.port)) if parts.port else ()
+    who = f"{parts.username}@{parts.hostname}" if parts.username else str(parts.hostname)
+    return _Place(
+        login=("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", *port, "--", who, "sh", "-s")
+    )
+
+
+def _scaled(probes: Iterable[Probe], scale: float) -> tuple[Probe, ...]:
+    return tuple(replace(probe, timeout_s=probe.timeout_s * scale) for probe in probes)
+
+
+def _stdout(answers: dict[str, Answer], name: str) -> str:
+    return answers[name].stdout if name in answers else ""
+
+
+def _ask_place(place: _Place, probes: Sequence[Probe]) -> dict[str, Answer]:
+    return _ask_through(place.login, probes) if place.login else _ask(probes)
+
+
+def _ask(probes: Sequence[Probe]) -> dict[str, Answer]:
+    """Each probe in a thread of its own. A process that not even a kill ends (a hung driver) is left behind."""
+    found: dict[str, Answer] = {}
+
+    def ask_one(probe: Probe) -> None:
+        found[probe.name] = _ask_one(probe)
+
+    threads = {p.name: threading.Thread(target=ask_one, args=(p,), daemon=True) for p in probes}
+    for thread in threads.values():
+        thread.start()
+    started = time.monotonic()
+    for probe in probes:
+        threads[probe.name].join(max(0.0, started + probe.timeout_s + 2 - time.monotonic()))
+    return {p.name: found.get(p.name) or _late(p) for p in probes}
+
+
+def _ask_one(probe: Probe) -> Answer:
+    started = time.monotonic()
+    done = run_process(probe.argv, timeout_s=probe.timeout_s)
+    return Answer(
+        argv=done.argv,
+        exit_code=done.exit_code,
+        stdout=done.stdout,
+        stderr=done.stderr,
+        failure=f"{probe.argv[0]} {TOOL_MISSING}" if "No such file" in (done.failure or "") else done.failure,
+        wall_s=round(time.monotonic() - started, 3),
+    )
+
+
+def _late(probe: Probe) -> Answer:
+    return Answer(
+        argv=probe.argv,
+        exit_code=None,
+        failure=f"no answer within {probe.timeout_s:g} s, not even a kill ends it",
+    )
+
+
+def _ask_through(prefix: tuple[str, ...], probes: Sequence[Probe]) -> dict[str, Answer]:
+    """All probes by one script through ``prefix``, which ends in a shell that reads it."""
+    mark = f"kitctl-{secrets.token_hex(8)}"
+    limit_s = max(probe.timeout_s for probe in probes) + _SHELL_SLACK_S
+    done = run_process(prefix, timeout_s=limit_s, stdin=probe_script(probes, mark=mark))
+    last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.exit_code}"]
+    failure = f"{prefix[0]}: {done.failure or last[0]}"
+    return read_probe_script(done.stdout, probes, mark=mark, failure=failure)
+
+
+def _ask_trials(images: Sequence[str], scale: float) -> dict[str, Answer]:
+    """Does the engine grant GPUs and limits? Settled by short containers of the smallest local image."""
+    if not images:
+        return {}
+    return _ask(
+        _scaled((trial_probe(images[0], words=words, name=name) for name, words in TRIALS.items()), scale)
+    )
+
+
+def _ask_in_container(
+    probes: Sequence[Probe],
+    images: Sequence[str],
+    ways: Sequence[tuple[str, ...]],
+    *,
+    whole_host: bool,
+) -> tuple[str, dict[str, Answer]]:
+    """The probes in a short container with the host's GPUs, of the first image that has a shell."""
+    shared = ("--pid", "host", "--network", "host", *(("-v", f"/:{_HOST_ROOT}:ro") if whole_host else ()))
+    run = ("docker", "run", "--rm", "-i", "--pull", "never", *shared, "--entrypoint", "sh")
+    missing = {
+        p.name: Answer(argv=p.argv, exit_code=None, failure="no local image to ask it in") for p in probes
+    }
+    where, found = "no container", missing
+    for image, words in [(image, words) for image in images for words in ways]:
+        where, found = f"a container of {image}", _ask_through((*run, *words, image, "-s"), probes)
+        if any(answer.exit_code is not None for answer in found.values()):
+            break
+    return where, found
+
+
+def _retry_query(place: _Place, answers: dict[str, Answer], scale: float) -> dict[str, Answer]:
+    """Ask for the GPUs again without the fields that this driver's nvidia-smi does not know."""
+    fields, answer = list(GPU_FIELDS), answers["smi-query"]
+    while (field := unknown_field(answer.stdout + answer.stderr)) in fields and not answer.ok:
+        fields.remove(str(field))
+        answer = _ask_place(place, _scaled((gpu_query(fields),), scale))["smi-query"]
+    return {"smi-query": answer}

@@ -1,0 +1,45 @@
+"""How do host facts travel as JSON, and what is wrong with a facts file?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from kitctl.errors import Exit, KitError
+from kitctl.host.facts import HostFacts
+
+
+def encode_facts(facts: HostFacts) -> dict[str, Any]:
+    """The facts as the JSON object that ``kitctl doctor --json`` prints under ``facts``."""
+    plain = msgspec.to_builtins(facts)
+    assert isinstance(plain, dict)
+    return plain
+
+
+def decode_facts(text: str, *, source: str) -> HostFacts:
+    """The facts in ``text``: either bare, or the whole output of ``kitctl doctor --json``.
+
+    Raises KitError ``bad-facts`` (exit 2) naming ``source`` and the field.
+    """
+    try:
+        tree = json.loads(text)
+    except ValueError as broken:
+        raise _bad(source, f"it is no JSON: {broken}") from broken
+    inner = tree.get("facts", tree) if isinstance(tree, dict) else tree
+    try:
+        return msgspec.convert(inner, HostFacts)
+    except msgspec.ValidationError as wrong:
+        what, _, path = str(wrong).partition(" - at ")
+        raise _bad(source, f"{path.strip('`').removeprefix('$.') or 'facts'}: {what}") from wrong
+
+
+def _bad(source: str, what: str) -> KitError:
+    return KitError(
+        "bad-facts",
+        f"{source} holds no facts of a host",
+        evidence=(what,),
+        remedy="write the file anew on that host: kitctl doctor --json > facts.json",
+        exit_code=Exit.USAGE,
+    )
