@@ -21,7 +21,28 @@ class Command(NamedTuple):
     summary: str
 
 
-COMMANDS: dict[str, Command] = {}
+COMMANDS: dict[str, Command] = {
+    "setup": Command(
+        "kitctl.commands.setup", "bring a bare host to Engine, buildx and compose; says first what it will do"
+    ),
+    "stacks": Command("kitctl.commands.stacks", "list the serving configurations"),
+    "overlays": Command("kitctl.commands.overlays", "list the kinds of host"),
+    "plan": Command(
+        "kitctl.commands.plan", "decide what would run on this host and whether it can; starts nothing"
+    ),
+    "render": Command("kitctl.commands.render", "write the plan as files that run without kitctl"),
+    "up": Command("kitctl.commands.up", "check, fetch, build, start, and wait until the stack truly answers"),
+    "down": Command("kitctl.commands.down", "stop a stack; leave no container, network or port behind"),
+    "restart": Command(
+        "kitctl.commands.restart", "stop and start the same container, and wait until it answers"
+    ),
+    "ps": Command("kitctl.commands.ps", "list the stacks on this engine"),
+    "status": Command("kitctl.commands.status", "tell the truth about one stack"),
+    "logs": Command("kitctl.commands.logs", "show what the engine said"),
+    "wait": Command("kitctl.commands.wait", "return when a stack answers, or say why it will not"),
+    "bench": Command("kitctl.commands.bench", "measure throughput and latency over concurrency"),
+    "models": Command("kitctl.commands.models", "the model store: lock, pull, verify, inspect, prune"),
+}
 
 
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
@@ -39,17 +60,29 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
         if name == chosen:
             _add_common(verb)
             importlib.import_module(command.module).add_arguments(verb)
+            _add_common_below(verb)
     return parser
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser, **default: Any) -> None:
     common = parser.add_argument_group("common")
-    common.add_argument("--kit", metavar="DIR", help="the kit's folder (default: nearest with a models.lock)")
     common.add_argument(
-        "--host", metavar="URL", help="the container engine, as DOCKER_HOST or a context name"
+        "--kit", metavar="DIR", help="the kit's folder (default: nearest with a models.lock)", **default
     )
-    common.add_argument("--json", action="store_true", help="print one JSON object to stdout")
-    common.add_argument("--quiet", "-q", action="store_true", help="no progress on stderr")
+    common.add_argument(
+        "--host", metavar="URL", help="the container engine, as DOCKER_HOST or a context name", **default
+    )
+    common.add_argument("--json", action="store_true", help="print one JSON object to stdout", **default)
+    common.add_argument("--quiet", "-q", action="store_true", help="no progress on stderr", **default)
+
+
+def _add_common_below(parser: argparse.ArgumentParser) -> None:
+    """The same options behind a sub-command (``models list --json``); unset, they leave the verb's value."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                if "--json" not in inner._option_string_actions:
+                    _add_common(inner, default=argparse.SUPPRESS)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -111,6 +144,10 @@ def _silent(line: str) -> None:
 
 
 def _print_result(result: Result, *, as_json: bool) -> None:
+    if as_json and result.records is not None:
+        for record in result.records:
+            print(json.dumps(record, allow_nan=False))
+        return
     if as_json:
         print(to_json(result.data))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,29 @@ def _compose_files(folder: str) -> list[str | Path]:
         if name == "COMPOSE_FILE":
             return [str(Path(folder) / part) for part in value.split(":")]
     return []
+
+
+def has_project(folder: str) -> bool:
+    """Whether ``folder`` holds a rendered project."""
+    return (Path(folder) / ".env").is_file()
+
+
+def remove_project(project: str) -> None:
+    """Remove a project's containers and network by name alone, without its files.
+
+    Raises KitError ``stop-failed`` (exit 6).
+    """
+    from python_on_whales import DockerClient
+    from python_on_whales.exceptions import DockerException
+
+    with tempfile.TemporaryDirectory() as empty:
+        client = DockerClient(compose_project_name=project, compose_project_directory=empty)
+        try:
+            client.compose.down(remove_orphans=True, quiet=True)
+        except DockerException as refused:
+            raise _refused(
+                "stop-failed", "the containers could not be removed", refused, Exit.START
+            ) from refused
 
 
 def compose_config(folder: str, project: str) -> dict[str, Any]:

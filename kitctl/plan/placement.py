@@ -30,7 +30,6 @@ class Placement:
     gpus: GpuChoice | None = None
     archs: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    left_out: tuple[tuple[str, str], ...] = ()
     findings: tuple[Finding, ...] = ()
 
 

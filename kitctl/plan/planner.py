@@ -15,6 +15,7 @@ from kitctl.plan.engine_command import model_target, plan_argv
 from kitctl.plan.flag_spelling import Spellings
 from kitctl.plan.gpu_choice import GpuChoice
 from kitctl.plan.placement import Placement
+from kitctl.plan.rehearsal import HostedStack
 from kitctl.plan.types import (
     GpuDriver,
     GpuReservation,
@@ -35,6 +36,7 @@ class Kit:
     """What the planner needs of the kit."""
 
     texts: KitTexts
+    base: str
     overlays: Mapping[str, Overlay]
     spellings: Spellings
     container_port: int
@@ -44,7 +46,7 @@ def compose_plan(
     request: Request,
     *,
     kit: Kit,
-    resolved: ResolvedStack,
+    hosted: HostedStack,
     placement: Placement,
     image: ImageChoice,
     models: tuple[PlannedModel, ...],
@@ -52,7 +54,7 @@ def compose_plan(
     max_total_tokens: int | None = None,
 ) -> Plan:
     """The plan for ``request``. Raises KitError (exit 2 or 3) for what no host could run as asked."""
-    stack = resolved.stack
+    stack = hosted.resolved.stack
     argv = plan_argv(
         stack,
         kit=(kit.spellings, placement.overlays),
@@ -82,8 +84,8 @@ def compose_plan(
         rehearsal=request.rehearse,
         boot=request.boot,
         api_key_file=request.api_key_file,
-        left_out=placement.left_out,
-        why=_reasons(request, resolved, placement, image),
+        left_out=hosted.left_out,
+        why=_reasons(request, hosted.resolved, placement, image),
     )
 
 

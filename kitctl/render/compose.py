@@ -26,18 +26,25 @@ SECRET_FILE = "engine-config.yaml"
 _BOOT_POLICY = "unless-stopped"
 
 
-def render_compose(plan: Plan, *, base: str, overlays: tuple[Overlay, ...]) -> dict[str, str]:
-    """The folder's files by name: base, overlays, ``stack.yaml`` and the ``.env`` that names them in order."""
+def render_compose(
+    plan: Plan, *, base: str, overlays: tuple[Overlay, ...], run_id: str = "", api_key: str | None = None
+) -> dict[str, str]:
+    """The folder's files by name: base, overlays, ``stack.yaml`` and the ``.env`` that names them in order.
+
+    ``run_id`` is written into the container's labels; ``api_key`` into the one file that the container reads it from.
+    """
     files = {"base.yaml": base}
     for overlay in overlays:
         files[f"overlay-{overlay.name}.yaml"] = overlay.text
     order = [*files, STACK_FILE]
-    files[STACK_FILE] = _yaml(stack_tree(plan))
+    files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id))
     files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
+    if api_key is not None:
+        files[SECRET_FILE] = yaml.safe_dump({"api-key": api_key})
     return files
 
 
-def stack_tree(plan: Plan) -> dict[str, Any]:
+def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
     """``stack.yaml`` as a tree."""
     serve = plan.stack.serve
     service: dict[str, Any] = {
@@ -57,7 +64,7 @@ def stack_tree(plan: Plan) -> dict[str, Any]:
         "shm_size": serve.shm_size_bytes,
         "stop_grace_period": f"{serve.stop_grace_s}s",
         "healthcheck": {"start_period": f"{serve.start_period_s}s"},
-        "labels": labels(plan),
+        "labels": {**labels(plan), **({f"{LABEL}.run": run_id} if run_id else {})},
     }
     if plan.boot:
         service["restart"] = _BOOT_POLICY
@@ -171,5 +178,6 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "fingerprint": fingerprint(plan),
         "url": base_url(plan),
         "settings": stack,
+        "decisive": decisive(plan),
         **body,
     }

@@ -1,0 +1,48 @@
+"""``kitctl down``: stop a stack and leave no container, network or port behind."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from kitctl.commands.projects import add_project_arguments, project_of, running_container, take_down
+from kitctl.edge.clock import monotonic_s
+from kitctl.edge.docker_engine import require_engine
+from kitctl.edge.locks import project_lock
+from kitctl.edge.runs import latest_record, now_utc, save_record
+from kitctl.result import Context, Result
+from kitctl.watch.run_record import Outcome
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``down``."""
+    add_project_arguments(parser)
+    parser.add_argument(
+        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another kitctl to end"
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """Stop and remove; exit 0 also when nothing is up. Running requests get the stack's stop grace."""
+    require_engine()
+    project = project_of(args)
+    with project_lock(project, verb=f"down {args.stack}", wait_s=args.wait_lock):
+        container = running_container(project)
+        if container is None:
+            return _result(project, "was-not-up", f"{args.stack} is not up")
+        context.say(f"stopping {container.name}; requests in flight are finished first")
+        begun_s = monotonic_s()
+        take_down(project, container)
+        _record_end(project)
+    return _result(project, "stopped", f"{args.stack} is down after {monotonic_s() - begun_s:.1f} s")
+
+
+def _record_end(project: str) -> None:
+    record = latest_record(project)
+    if record is not None and record.ended is None:
+        save_record(msgspec.structs.replace(record, outcome=Outcome.STOPPED, ended=now_utc()))
+
+
+def _result(project: str, outcome: str, line: str) -> Result:
+    return Result(data={"schema": "kitctl.down/1", "project": project, "outcome": outcome}, lines=(line,))

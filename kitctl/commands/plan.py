@@ -1,0 +1,52 @@
+"""``kitctl plan``: what would run and whether it can. Starts nothing, works offline."""
+
+from __future__ import annotations
+
+import argparse
+
+from kitctl.commands.planning import add_plan_arguments, make_plan
+from kitctl.errors import Exit
+from kitctl.finding import blocking, finding_lines
+from kitctl.plan.types import GpuDriver, Plan
+from kitctl.render.compose import base_url, fingerprint, plan_json
+from kitctl.result import Context, Result
+from kitctl.store.sizes import size_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``plan``."""
+    add_plan_arguments(parser)
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """The plan; exit 3 when a finding blocks."""
+    plan = make_plan(args, context).plan
+    blocked = bool(blocking(plan.findings))
+    return Result(
+        data=plan_json(plan), lines=tuple(plan_lines(plan)), exit=Exit.REFUSED if blocked else Exit.OK
+    )
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan for a person: what, where, with what, and what stands against it."""
+    gpus = (
+        "none" if plan.gpus.driver is GpuDriver.NONE else f"{', '.join(plan.gpus.ids)} ({plan.gpus.driver})"
+    )
+    lines = [
+        f"{plan.stack.name}: {plan.stack.summary}",
+        f"  plan     {fingerprint(plan)}, project {plan.project}",
+        f"  image    {plan.image.reference}",
+        f"  overlay  {' + '.join(plan.overlays)}: {plan.why['overlay']}",
+        f"  gpus     {gpus}",
+        f"  answers  {base_url(plan)} as {plan.model_name}",
+        *(_model_line(model.role, model.model, model.folder, model.missing_bytes) for model in plan.models),
+        f"  argv     {' '.join(plan.argv)}",
+        f"  env      {' '.join(f'{name}={value}' for name, value in sorted(plan.environment.items()))}",
+        *(f"  left out {path}: {why}" for path, why in plan.left_out),
+    ]
+    return lines + finding_lines(plan.findings)
+
+
+def _model_line(role: str, model: str, folder: str, missing: int | None) -> str:
+    state = "complete" if missing == 0 else f"missing {size_text(missing)}" if missing else "size unknown"
+    return f"  {role:8} {model}: {state} in {folder}"

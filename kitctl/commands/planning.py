@@ -1,0 +1,182 @@
+"""From command-line words to a plan: the part that plan, render, check and up share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kitctl.edge.environment import config_dir
+from kitctl.edge.files import read_text, read_text_if_there
+from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
+from kitctl.edge.package_data import package_text
+from kitctl.edge.store_files import default_store, locate_model, quick_verify
+from kitctl.finding import Finding, without_skipped
+from kitctl.host.facts import HostFacts
+from kitctl.host.facts_json import decode_facts
+from kitctl.kit.catalog import load_overlays
+from kitctl.kit.models_lock import LockState, ModelEntry, find_entry, merge_locks, read_models_lock
+from kitctl.kit.settings import read_setting
+from kitctl.kit.stack import Stack
+from kitctl.kit.yaml_reader import read_yaml
+from kitctl.plan.flag_spelling import read_spellings
+from kitctl.plan.image_choice import choose_image
+from kitctl.plan.own_checks import check_plan
+from kitctl.plan.placement import place_stack
+from kitctl.plan.planner import Kit, compose_plan
+from kitctl.plan.rehearsal import resolve_for_host
+from kitctl.plan.types import Plan, PlannedModel, Request
+from kitctl.result import Context
+from kitctl.store.verdict import findings_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A plan with what it was made from: enough to render, build, fetch and start it."""
+
+    plan: Plan
+    kit_dir: str
+    kit: Kit
+    facts: HostFacts
+    entries: Mapping[str, ModelEntry]
+    store_dir: str
+
+
+def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that decide a plan."""
+    parser.add_argument("stack", metavar="STACK", help="a name that 'kitctl stacks' prints")
+    parser.add_argument("--gpus", metavar="LIST", help="GPUs to reserve: 0-7, 4,5, all or UUIDs")
+    parser.add_argument(
+        "--overlay", metavar="NAME", help="the host kind's overlay (default: from the GPUs' links)"
+    )
+    parser.add_argument(
+        "--add", action="append", default=[], metavar="NAME", help="an add-on overlay; repeatable"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", help="change one stack setting"
+    )
+    parser.add_argument("--port", type=int, metavar="N", help="port on the host (default: the stack's)")
+    parser.add_argument(
+        "--bind", metavar="ADDR", help="address on the host; beyond loopback needs --api-key-file"
+    )
+    parser.add_argument(
+        "--api-key-file", metavar="FILE", help="a file that holds the API key that clients must send"
+    )
+    parser.add_argument("--name", metavar="NAME", help="run a second copy of the stack under this name")
+    parser.add_argument("--image", metavar="REF", help="serve from this image instead of the kit's")
+    parser.add_argument("--store", metavar="DIR", help="the model store (default: the Hugging Face cache)")
+    parser.add_argument(
+        "--rehearse", action="store_true", help="the same path on the CPU with the demo model"
+    )
+    parser.add_argument("--boot", action="store_true", help="come back after a reboot of the host")
+    parser.add_argument(
+        "--facts", metavar="FILE", help="plan for the host of this 'kitctl doctor --json' file"
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="CODE", help="do not block on this finding"
+    )
+
+
+def request_of(args: argparse.Namespace) -> Request:
+    """The command line as a request. Raises KitError ``bad-setting`` (exit 2)."""
+    return Request(
+        stack=args.stack,
+        settings=tuple(read_setting(text) for text in args.set),
+        gpus=args.gpus,
+        overlay=args.overlay,
+        addons=tuple(args.add),
+        port=args.port,
+        bind=args.bind,
+        name=args.name,
+        rehearse=args.rehearse,
+        boot=args.boot,
+        engine_flags=args.engine_flags,
+        image=args.image,
+        api_key_file=args.api_key_file,
+    )
+
+
+def make_plan(args: argparse.Namespace, context: Context) -> Planned:
+    """Read kit and host, decide, and judge. Nothing is fetched, built or started.
+
+    Raises KitError (exit 2) for what the files or the command line get wrong.
+    """
+    request = request_of(args)
+    kit_dir = find_kit(context.kit_dir)
+    kit = load_kit(kit_dir)
+    hosted = resolve_for_host(kit.texts, request, kit.overlays)
+    stack = hosted.resolved.stack
+    store_dir = args.store or default_store()
+    entries = model_entries(kit_dir, stack)
+    image = choose_image(stack, request, pin_texts=load_pin_texts(kit_dir, stack.image.name))
+    facts = read_facts(args.facts, context, disks=(store_dir,))
+    placement = place_stack(stack, request, overlays=kit.overlays, facts=facts)
+    plan = compose_plan(
+        request,
+        kit=kit,
+        hosted=hosted,
+        placement=placement,
+        image=image,
+        models=tuple(place_model(entry, role, store_dir) for role, entry in entries.items()),
+        facts=facts,
+    )
+    findings = (*placement.findings, *judge(plan, facts, entries, archs=placement.archs))
+    plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)))
+    return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store_dir)
+
+
+def load_kit(kit_dir: str) -> Kit:
+    """The kit's overlays, base and flag spellings. Raises KitError (exit 2) for a broken file."""
+    texts = load_kit_texts(kit_dir)
+    base = texts.kit["compose/base.yaml"]
+    return Kit(
+        texts=texts,
+        base=base,
+        overlays=load_overlays(texts),
+        spellings=read_spellings(package_text("engine_flags.toml")),
+        container_port=int(read_yaml(base, source="compose/base.yaml")["x-kitctl"]["container_port"]),
+    )
+
+
+def read_facts(path: str | None, context: Context, *, disks: tuple[str, ...]) -> HostFacts:
+    """The facts in ``path``, else those that probes read now. Raises KitError ``bad-facts`` (exit 2)."""
+    if path is not None:
+        return decode_facts(read_text(path), source=path)
+    from kitctl.edge.probe_runner import gather_host_facts
+
+    return gather_host_facts(engine=context.engine, disks=disks)
+
+
+def model_entries(kit_dir: str, stack: Stack) -> dict[str, ModelEntry]:
+    """Lock entries of the stack's models by role, the user's own lock winning. Raises KitError (exit 2)."""
+    own_path = f"{config_dir()}/models.lock"
+    own = read_text_if_there(own_path)
+    lock = read_models_lock(read_text(f"{kit_dir}/models.lock"))
+    if own is not None:
+        lock = merge_locks(lock, read_models_lock(own, source=own_path))
+    roles = {"target": stack.model} | ({"drafter": stack.drafter.model} if stack.drafter else {})
+    return {role: find_entry(lock, model) for role, model in roles.items()}
+
+
+def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
+    """Where the model lies in the store, what is missing and what a quick look finds wrong."""
+    place = locate_model(entry, store_dir)
+    return PlannedModel(
+        model=entry.repo,
+        role=role,
+        folder=str(place.mount_dir),
+        inner=str(place.model_dir) if str(place.model_dir) != "." else "",
+        missing_bytes=place.missing_bytes,
+        commit=entry.commit,
+        generated=entry.state is LockState.GENERATED,
+        findings=findings_of(entry, place, quick_verify(entry, place)),
+    )
+
+
+def judge(
+    plan: Plan, facts: HostFacts, entries: Mapping[str, ModelEntry], *, archs: tuple[str, ...]
+) -> tuple[Finding, ...]:
+    """All checks, each run whatever the others say."""
+    del facts, entries, archs
+    models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
+    return (*check_plan(plan), *models)

@@ -1,0 +1,98 @@
+"""What must be there before a start: image and models, and the words for a start that may not be."""
+
+from __future__ import annotations
+
+from kitctl.commands.planning import Planned
+from kitctl.edge.demo_store import ensure_demo_model
+from kitctl.edge.docker_engine import image_id
+from kitctl.errors import Exit, KitError
+from kitctl.finding import finding_lines
+from kitctl.plan.types import Plan, PlannedModel
+from kitctl.render.compose import plan_json
+from kitctl.result import Context, Result
+from kitctl.watch.run_record import RunModel
+
+
+def refused_result(plan: Plan) -> Result:
+    """All findings, nothing started: exit 3."""
+    lines = (
+        *finding_lines(plan.findings),
+        f"{plan.stack.name}: refused; nothing was fetched, built or started",
+    )
+    return Result(data=up_json(plan, outcome="refused"), lines=lines, exit=Exit.REFUSED)
+
+
+def dry_run_result(plan: Plan) -> Result:
+    """What ``up`` would do: exit 3 when a finding blocks."""
+    from kitctl.finding import blocking
+
+    blocked = bool(blocking(plan.findings))
+    lines = (*finding_lines(plan.findings), f"{plan.stack.name}: {'refused' if blocked else 'would start'}")
+    return Result(
+        data=up_json(plan, outcome="refused" if blocked else "would-start"),
+        lines=lines,
+        exit=Exit.REFUSED if blocked else Exit.OK,
+    )
+
+
+def up_json(plan: Plan, *, outcome: str, **more: object) -> dict[str, object]:
+    """``up --json``: the versioned contract ``kitctl.up/1``."""
+    return {"schema": "kitctl.up/1", "outcome": outcome, "plan": plan_json(plan), **more}
+
+
+def ensure_image(planned: Planned, *, may_build: bool, context: Context) -> str:
+    """The image's id, built first when it is not there.
+
+    Raises KitError ``image-missing`` (exit 3) when it may not or cannot be built, and what a build raises (exit 4).
+    """
+    image = planned.plan.image
+    found = image_id(image.reference)
+    if found is not None:
+        return found
+    if not may_build or image.name is None:
+        raise _image_missing(image.reference, can_build=image.name is not None)
+    from kitctl.commands.build import build_image
+
+    context.say(f"image: {image.reference} is not on this engine; building it")
+    build_image(planned.kit_dir, image.name, release=image.release, stage=image.stage, context=context)
+    built = image_id(image.reference)
+    if built is None:
+        raise _image_missing(image.reference, can_build=True)
+    return built
+
+
+def ensure_models(planned: Planned, *, may_pull: bool, context: Context) -> tuple[RunModel, ...]:
+    """The plan's models, made or fetched first when they are not there. Raises KitError (exit 3 or 5)."""
+    return tuple(
+        _ensure_model(planned, model, may_pull=may_pull, context=context) for model in planned.plan.models
+    )
+
+
+def _ensure_model(planned: Planned, model: PlannedModel, *, may_pull: bool, context: Context) -> RunModel:
+    if model.generated:
+        made = ensure_demo_model(f"{model.folder}/{model.inner}" if model.inner else model.folder)
+        return RunModel(model=model.model, role=model.role, content_hash=made)
+    if model.missing_bytes:
+        if not may_pull:
+            raise KitError(
+                "model-missing",
+                f"{model.model} is not complete in the store",
+                evidence=(f"{model.missing_bytes} bytes are missing below {model.folder}",),
+                remedy=f"kitctl models pull {model.model}",
+                exit_code=Exit.REFUSED,
+            )
+        from kitctl.edge.pull import pull_model
+
+        pull_model(planned.entries[model.role], planned.store_dir, say=context.say)
+    return RunModel(model=model.model, role=model.role, commit=model.commit)
+
+
+def _image_missing(reference: str, *, can_build: bool) -> KitError:
+    return KitError(
+        "image-missing",
+        f"the image {reference} is not on this engine",
+        remedy="kitctl build, or up without --no-build"
+        if can_build
+        else f"docker pull {reference}, then up again",
+        exit_code=Exit.REFUSED,
+    )

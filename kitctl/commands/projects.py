@@ -1,0 +1,64 @@
+"""Find the containers of a project and take them down: shared by up, down, status and their kin."""
+
+from __future__ import annotations
+
+import argparse
+
+from kitctl.edge.compose_cli import compose_down, has_project, remove_project
+from kitctl.edge.docker_engine import ContainerState, containers_of, require_engine
+from kitctl.edge.runs import run_folder
+from kitctl.errors import Exit, KitError
+from kitctl.kit.near import did_you_mean
+from kitctl.plan.planner import project_name
+from kitctl.plan.types import Request
+from kitctl.render.compose import LABEL
+
+PROJECT_LABEL = "com.docker.compose.project"
+
+
+def add_project_arguments(parser: argparse.ArgumentParser) -> None:
+    """Name one running stack."""
+    parser.add_argument("stack", metavar="STACK", help="the stack's name, as 'kitctl ps' prints it")
+    parser.add_argument("--name", metavar="NAME", help="the copy that was started under this name")
+    parser.add_argument("--rehearse", action="store_true", help="the stack's rehearsal")
+
+
+def project_of(args: argparse.Namespace) -> str:
+    """The compose project that the words name."""
+    return project_name(Request(stack=args.stack, name=args.name, rehearse=args.rehearse))
+
+
+def running_container(project: str) -> ContainerState | None:
+    """The project's container, running or not, or ``None``."""
+    found = containers_of(PROJECT_LABEL, project)
+    return found[-1] if found else None
+
+
+def take_down(project: str, container: ContainerState | None) -> None:
+    """Remove the project's containers and network, whatever state they are in. Caches stay."""
+    folder = run_folder(container.labels.get(f"{LABEL}.run", "")) if container else ""
+    if folder and has_project(folder):
+        compose_down(folder, project)
+    else:
+        remove_project(project)
+
+
+def kit_containers() -> tuple[ContainerState, ...]:
+    """All containers that kitctl started on this engine."""
+    return containers_of(f"{LABEL}.stack")
+
+
+def require_container(project: str) -> ContainerState:
+    """The project's container. Raises KitError ``not-up`` (exit 3), ``engine-unreachable`` (exit 10)."""
+    require_engine()
+    found = running_container(project)
+    if found is not None:
+        return found
+    names = [container.labels[PROJECT_LABEL].removeprefix("kitctl-") for container in kit_containers()]
+    raise KitError(
+        "not-up",
+        f"no container of {project} exists on this engine",
+        evidence=(did_you_mean(project.removeprefix("kitctl-"), names),),
+        remedy="kitctl ps shows what is up, kitctl up STACK starts a stack",
+        exit_code=Exit.REFUSED,
+    )

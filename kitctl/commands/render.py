@@ -1,0 +1,42 @@
+"""``kitctl render``: the plan as files that run without kitctl."""
+
+from __future__ import annotations
+
+import argparse
+
+from kitctl.commands.planning import Planned, add_plan_arguments, make_plan
+from kitctl.edge.files import read_text, write_atomic
+from kitctl.errors import Exit
+from kitctl.finding import blocking, finding_lines
+from kitctl.render.compose import render_compose
+from kitctl.result import Context, Result
+
+TARGETS = ("compose",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``render``."""
+    add_plan_arguments(parser)
+    parser.add_argument("--to", choices=TARGETS, default="compose", help="what to write (default: compose)")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write into")
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """Write the files; exit 3, with the files written, when a finding blocks a start on this host."""
+    planned = make_plan(args, context)
+    files = rendered_files(planned, args.to)
+    for name, text in files.items():
+        write_atomic(f"{args.output}/{name}", text)
+    findings = planned.plan.findings
+    lines = (*finding_lines(findings), *(f"{args.output}/{name}" for name in sorted(files)))
+    data = {"schema": "kitctl.render/1", "to": args.to, "folder": args.output, "files": sorted(files)}
+    return Result(data=data, lines=lines, exit=Exit.REFUSED if blocking(findings) else Exit.OK)
+
+
+def rendered_files(planned: Planned, target: str) -> dict[str, str]:
+    """The files of one target by name."""
+    del target
+    plan = planned.plan
+    key = read_text(plan.api_key_file).strip() if plan.api_key_file else None
+    overlays = tuple(planned.kit.overlays[name] for name in plan.overlays)
+    return render_compose(plan, base=planned.kit.base, overlays=overlays, api_key=key)

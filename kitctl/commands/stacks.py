@@ -1,0 +1,40 @@
+"""``kitctl stacks``: the serving configurations that the kit and the user hold."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from kitctl.edge.kit_files import find_kit, load_kit_texts
+from kitctl.kit.catalog import ResolvedStack, resolve_stack, stack_names
+from kitctl.result import Context, Result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``stacks``."""
+    del parser
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """All stacks with their layout. Raises KitError (exit 2) for a broken stack file."""
+    del args
+    texts = load_kit_texts(find_kit(context.kit_dir))
+    stacks = [resolve_stack(texts, name) for name in stack_names(texts)]
+    rows = [(found.stack.name, layout_text(found), found.stack.summary) for found in stacks]
+    width = max(len(name) for name, _, _ in rows)
+    lines = tuple(f"{name:{width}}  {layout:18}  {summary}" for name, layout, summary in rows)
+    data = {"schema": "kitctl.stacks/1", "stacks": [_row(found) for found in stacks]}
+    return Result(data=data, lines=lines)
+
+
+def layout_text(found: ResolvedStack) -> str:
+    """``tp 8, ep 4`` and, for a user's own stack, that it is."""
+    parallel = msgspec.to_builtins(found.stack.parallel)
+    sizes = [f"{name} {size}" for name, size in parallel.items() if size > 1] or ["1 process"]
+    return ", ".join(sizes) + (" (yours)" if found.is_users else "")
+
+
+def _row(found: ResolvedStack) -> dict[str, object]:
+    body: dict[str, object] = msgspec.to_builtins(found.stack)
+    return {**body, "gpus": found.stack.gpu_count, "is_users": found.is_users}

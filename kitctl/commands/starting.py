@@ -1,0 +1,100 @@
+"""Bring a rendered project up and stay with it until it truly answers, crashes, or runs out of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kitctl.edge.clock import wall_clock_s
+from kitctl.edge.container_watch import Ended, Line, watch_container
+from kitctl.edge.docker_engine import ContainerState, container_state
+from kitctl.edge.failure_book import failure_book
+from kitctl.edge.runs import append_log, read_log
+from kitctl.edge.serving import Answer, ask, is_healthy, served_models
+from kitctl.watch.run_record import PhaseTime
+from kitctl.watch.start import StartState, Verdict, judge_start, phase_lines, see_end, see_line
+
+READY_PROMPT = "Does this stack answer?"
+READY_TOKENS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """How a start ended. ``answer`` is the proof that the stack answers; without it ``verdict`` says why not."""
+
+    verdict: Verdict
+    phases: tuple[PhaseTime, ...]
+    container: ContainerState | None
+    answer: Answer | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where to look and what to expect: the container, the server, its model and key."""
+
+    container_id: str
+    folder: str
+    url: str
+    model: str
+    prompt: str = READY_PROMPT
+    max_tokens: int = READY_TOKENS
+    api_key: str | None = None
+
+
+def wait_until_ready(target: Target, *, deadline_s: float, say: Callable[[str], None]) -> Started:
+    """Follow the container until it has answered a real generation, died, or ``deadline_s`` (epoch) passed."""
+    book = failure_book()
+    state = StartState(begun_s=wall_clock_s(), deadline_s=deadline_s)
+    asked_s = 0.0
+    for event in watch_container(target.container_id):
+        if isinstance(event, Line):
+            append_log(target.folder, [event.text])
+            state = see_line(state, event.text, at_s=event.at_s, book=book)
+            for news in state.told:
+                say(f"  {news}")
+        if isinstance(event, Ended):
+            state = see_end(state, event.exit_code)
+        verdict = judge_start(state, now_s=event.at_s)
+        if verdict is Verdict.ASK and event.at_s - asked_s > 0.5:
+            asked_s = event.at_s
+            answer = prove_answer(target)
+            if answer.failure is None:
+                return _ended(Verdict.ASK, state, target, answer=answer)
+        if verdict in (Verdict.CRASHED, Verdict.TOO_LATE):
+            return _ended(verdict, state, target)
+    return _ended(Verdict.CRASHED, state, target)
+
+
+def prove_answer(target: Target) -> Answer:
+    """One real generation by the right model, or the reason why there is none yet.
+
+    A foreign server on the port would answer 200 too, and SGLang echoes a wrong model name, so the served
+    names are read first.
+    """
+    if not is_healthy(target.url, api_key=target.api_key):
+        return Answer(failure="/health_generate does not answer 200")
+    models = served_models(target.url, api_key=target.api_key)
+    if models is None or target.model not in models:
+        return Answer(failure=f"/v1/models names {models}, not {target.model}")
+    answer = ask(
+        target.url,
+        model=target.model,
+        prompt=target.prompt,
+        max_tokens=target.max_tokens,
+        api_key=target.api_key,
+    )
+    if answer.failure is None and answer.completion_tokens == 0:
+        return replace(answer, failure="the answer holds no token")
+    return answer
+
+
+def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answer | None = None) -> Started:
+    phases = tuple(PhaseTime(name=n, seconds=s) for n, s in phase_lines(state, now_s=wall_clock_s()))
+    return Started(
+        verdict=verdict,
+        phases=phases,
+        container=container_state(target.container_id),
+        answer=answer,
+        log=read_log(target.folder),
+    )

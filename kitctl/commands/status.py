@@ -1,0 +1,72 @@
+"""``kitctl status``: the truth about one stack, rebuilt from the engine, the labels and the record."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kitctl.commands.projects import PROJECT_LABEL, add_project_arguments, project_of, require_container
+from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.runs import load_record
+from kitctl.edge.serving import is_healthy, served_models
+from kitctl.errors import Exit
+from kitctl.render.compose import LABEL
+from kitctl.result import Context, Result
+from kitctl.watch.drift import find_drift
+from kitctl.watch.run_record import RunRecord
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``status``."""
+    add_project_arguments(parser)
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """State, answer and drift; exit 0 when it answers as planned, 7 when it died, 8 when it does not answer."""
+    del context
+    container = require_container(project_of(args))
+    row = status_row(container)
+    row["healthy"] = container.is_running and is_healthy(str(row["url"]))
+    row["serves"] = list(served_models(str(row["url"])) or ()) if row["healthy"] else []
+    exit_code = Exit.OK if row["healthy"] else Exit.NOT_READY if container.is_running else Exit.CRASHED
+    return Result(data={"schema": "kitctl.status/1", **row}, lines=tuple(_lines(row)), exit=exit_code)
+
+
+def status_row(container: ContainerState) -> dict[str, Any]:
+    """One container as a row: what it is, how it fares, and where it differs from its plan."""
+    record = load_record(container.labels.get(f"{LABEL}.run", ""))
+    return {
+        "stack": container.labels.get(f"{LABEL}.stack"),
+        "project": container.labels.get(PROJECT_LABEL),
+        "state": state_word(container, record),
+        "exit_code": None if container.is_running else container.exit_code,
+        "restarts": container.restart_count,
+        "url": container.labels.get(f"{LABEL}.url"),
+        "model": container.labels.get(f"{LABEL}.model"),
+        "overlays": container.labels.get(f"{LABEL}.overlays", "").split(","),
+        "gpus": [gpu for gpu in container.labels.get(f"{LABEL}.gpus", "").split(",") if gpu],
+        "plan": container.labels.get(f"{LABEL}.plan"),
+        "run": container.labels.get(f"{LABEL}.run"),
+        "image_id": container.image_id,
+        "since": container.started_at,
+        "drift": list(find_drift(record, argv=container.argv, image_id=container.image_id)),
+    }
+
+
+def state_word(container: ContainerState, record: RunRecord | None) -> str:
+    """``ready``, ``loading``, ``crashed``, ``exited`` ... as record and engine together tell."""
+    if container.is_running:
+        return "ready" if record is not None and record.ready else "loading"
+    return "crashed" if record is not None and record.ended is None else container.status
+
+
+def _lines(row: dict[str, Any]) -> list[str]:
+    serving = ", ".join(row["serves"]) or "nothing"
+    lines = [
+        f"{row['project']}: {row['state']}, {'answers' if row['healthy'] else 'does not answer'} at {row['url']}",
+        f"  serves   {serving}",
+        f"  overlay  {' + '.join(row['overlays'])}, gpus {', '.join(row['gpus']) or 'none'}",
+        f"  since    {row['since']}, restarts {row['restarts']}",
+        f"  plan     {row['plan']}, run {row['run']}",
+    ]
+    return lines + [f"  drift    {line}" for line in row["drift"]]

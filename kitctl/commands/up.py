@@ -1,0 +1,43 @@
+"""``kitctl up``: check, fetch, build, start, wait until the stack truly answers, record."""
+
+from __future__ import annotations
+
+import argparse
+
+from kitctl.commands.bring_up import bring_up
+from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
+from kitctl.commands.preparing import dry_run_result, refused_result
+from kitctl.edge.docker_engine import require_engine
+from kitctl.edge.locks import project_lock
+from kitctl.finding import blocking
+from kitctl.plan.planner import project_name
+from kitctl.result import Context, Result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``up``."""
+    add_plan_arguments(parser)
+    parser.add_argument("--replace", action="store_true", help="take down what runs by another plan first")
+    parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
+    parser.add_argument("--no-build", action="store_true", help="refuse instead of building a missing image")
+    parser.add_argument("--no-pull", action="store_true", help="refuse instead of fetching a missing model")
+    parser.add_argument("--no-canary", action="store_true", help="do not judge the first answers")
+    parser.add_argument(
+        "--timeout", type=float, metavar="S", help="seconds to wait for ready (default: derived)"
+    )
+    parser.add_argument(
+        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another kitctl to end"
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """Bring the stack up; exit 0 only after it has answered one real generation."""
+    require_engine()
+    project = project_name(request_of(args))
+    with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
+        planned = make_plan(args, context)
+        if args.dry_run:
+            return dry_run_result(planned.plan)
+        if blocking(planned.plan.findings):
+            return refused_result(planned.plan)
+        return bring_up(planned, args, context)

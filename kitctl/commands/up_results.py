@@ -1,0 +1,99 @@
+"""Say and record how a start ended."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from kitctl.commands.preparing import up_json
+from kitctl.commands.starting import Started
+from kitctl.edge.failure_book import failure_book
+from kitctl.edge.runs import now_utc, save_record
+from kitctl.errors import Exit
+from kitctl.finding import finding_lines
+from kitctl.plan.types import Plan
+from kitctl.result import Result
+from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
+from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
+from kitctl.watch.start import Verdict
+
+
+def record_ready(record: RunRecord, started: Started, *, seconds: float) -> RunRecord:
+    """The record of a run that has answered; saved."""
+    done = msgspec.structs.replace(
+        record,
+        outcome=Outcome.READY,
+        ready=now_utc(),
+        phases=(*record.phases, *started.phases, PhaseTime(name="total", seconds=round(seconds, 2))),
+    )
+    save_record(done)
+    return done
+
+
+def record_failure(record: RunRecord, started: Started) -> RunRecord:
+    """The record of a run that failed, with its diagnosis; saved."""
+    container = started.container
+    found = diagnose(
+        started.log,
+        failure_book(),
+        exit_code=container.exit_code if container and not container.is_running else None,
+        oom_killed=container.oom_killed if container else None,
+        restart_count=container.restart_count if container else None,
+    )
+    failed = msgspec.structs.replace(
+        record,
+        outcome=Outcome.CRASHED if started.verdict is Verdict.CRASHED else Outcome.FAILED,
+        ended=now_utc(),
+        phases=(*record.phases, *started.phases),
+        exit_code=container.exit_code if container else None,
+        oom_killed=container.oom_killed if container else None,
+        diagnoses=tuple(msgspec.to_builtins(diagnosis) for diagnosis in found),
+    )
+    save_record(failed)
+    return failed
+
+
+def ready_result(plan: Plan, record: RunRecord, started: Started) -> Result:
+    """Base URL, model name, the answer, and a curl line that gets another."""
+    answer = started.answer
+    assert answer is not None
+    lines = [
+        *finding_lines(plan.findings),
+        *(f"left out of the rehearsal: {path} ({why})" for path, why in plan.left_out),
+        f"{plan.stack.name} answers at {record.url} as model {record.served_model}",
+        f"  said: {answer.text.strip()[:200]}",
+        f"  try:  {curl_line(plan, record)}",
+        f"  run:  {record.id}",
+    ]
+    data = up_json(
+        plan,
+        outcome="ready",
+        run=record.id,
+        url=record.url,
+        model=record.served_model,
+        phases=[msgspec.to_builtins(phase) for phase in record.phases],
+        answer=answer.text,
+    )
+    return Result(data=data, lines=tuple(lines))
+
+
+def curl_line(plan: Plan, record: RunRecord) -> str:
+    """A line to type; the key is read from its file, never shown."""
+    body = json.dumps({"model": record.served_model, "messages": [{"role": "user", "content": "Hello"}]})
+    key = f" -H \"Authorization: Bearer $(cat '{plan.api_key_file}')\"" if plan.api_key_file else ""
+    return f"curl -s {record.url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{body}'"
+
+
+def failed_result(plan: Plan, record: RunRecord, started: Started) -> Result:
+    """The diagnosis: exit 7 for a crash, 8 when it was not ready in time."""
+    found = tuple(msgspec.convert(diagnosis, Diagnosis) for diagnosis in record.diagnoses)
+    what = "crashed while starting" if started.verdict is Verdict.CRASHED else "was not ready in time"
+    code = f" (exit code {record.exit_code})" if record.exit_code is not None else ""
+    lines = (
+        *diagnosis_lines(found),
+        f"{plan.stack.name} {what}{code}; the container was removed, its log is {record.folder}/engine.log",
+    )
+    data = up_json(plan, outcome=record.outcome.value, run=record.id, diagnoses=list(record.diagnoses))
+    exit_code = Exit.CRASHED if started.verdict is Verdict.CRASHED else Exit.NOT_READY
+    return Result(data=data, lines=lines, exit=exit_code)

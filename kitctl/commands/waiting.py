@@ -1,0 +1,44 @@
+"""Wait for a container that runs already: shared by wait and restart."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kitctl.commands.starting import Target, wait_until_ready
+from kitctl.edge.clock import wall_clock_s
+from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.failure_book import failure_book
+from kitctl.edge.files import read_text
+from kitctl.edge.runs import load_record, now_utc, save_record
+from kitctl.errors import Exit
+from kitctl.render.compose import LABEL
+from kitctl.result import Context, Result
+from kitctl.watch.diagnose import diagnose, diagnosis_lines
+from kitctl.watch.run_record import Outcome
+from kitctl.watch.start import Verdict
+
+
+def wait_for_container(container: ContainerState, *, timeout_s: float, context: Context) -> Result:
+    """Follow the container until it answers; exit 0, 7 (died, with the diagnosis) or 8 (time over)."""
+    record = load_record(container.labels.get(f"{LABEL}.run", ""))
+    key = read_text(record.api_key_file).strip() if record and record.api_key_file else None
+    target = Target(
+        container_id=container.id,
+        folder=record.folder if record else "",
+        url=container.labels.get(f"{LABEL}.url", ""),
+        model=container.labels.get(f"{LABEL}.model", ""),
+        api_key=key,
+    )
+    started = wait_until_ready(target, deadline_s=wall_clock_s() + timeout_s, say=context.say)
+    name = container.labels.get(f"{LABEL}.stack", container.name)
+    data = {"schema": "kitctl.wait/1", "stack": name, "verdict": started.verdict.value}
+    if started.verdict is Verdict.ASK:
+        if record is not None and record.ready is None:
+            save_record(msgspec.structs.replace(record, outcome=Outcome.READY, ready=now_utc()))
+        return Result(data={**data, "verdict": "ready"}, lines=(f"{name} answers at {target.url}",))
+    found = diagnose(started.log, failure_book())
+    lines = (*diagnosis_lines(found), f"{name}: {started.verdict.value}")
+    exit_code = Exit.CRASHED if started.verdict is Verdict.CRASHED else Exit.NOT_READY
+    return Result(
+        data={**data, "diagnoses": [msgspec.to_builtins(d) for d in found]}, lines=lines, exit=exit_code
+    )

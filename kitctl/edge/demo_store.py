@@ -1,0 +1,55 @@
+"""Put the kit's own demo model where the store looks for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kitctl.errors import Exit, KitError
+from kitctl.kit.demo_model import demo_files, demo_hash
+
+
+def ensure_demo_model(folder: str) -> str:
+    """Write the demo model into ``folder`` unless the same bytes are there; returns its hash.
+
+    Written beside and renamed into place, so that no reader sees half of it. Raises KitError ``store-unwritable``
+    (exit 5).
+    """
+    files = demo_files()
+    place = Path(folder)
+    if not _holds(place, files):
+        try:
+            _write(place, files)
+        except OSError as refused:
+            raise KitError(
+                "store-unwritable",
+                f"the demo model cannot be written to {folder}: {refused}",
+                remedy="make the folder writable, or name another store with --store",
+                exit_code=Exit.FETCH,
+            ) from refused
+    return demo_hash(files)
+
+
+def _holds(place: Path, files: dict[str, bytes]) -> bool:
+    return all(
+        (place / name).is_file() and (place / name).read_bytes() == data for name, data in files.items()
+    )
+
+
+def _write(place: Path, files: dict[str, bytes]) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=place.parent, prefix=".demo-"))
+    try:
+        beside.chmod(0o755)
+        for name, data in files.items():
+            (beside / name).write_bytes(data)
+        for name in files:
+            with (beside / name).open("rb") as written:
+                os.fsync(written.fileno())
+        if place.exists():
+            shutil.rmtree(place)
+        beside.rename(place)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

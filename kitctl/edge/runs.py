@@ -1,0 +1,83 @@
+"""One folder a run in the state folder: the rendered project, the record, the engine's log."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from kitctl.edge.environment import state_dir
+from kitctl.edge.files import write_atomic
+from kitctl.watch.run_record import RunRecord, read_record, record_text
+
+RECORD = "record.json"
+ENGINE_LOG = "engine.log"
+
+
+def now_utc() -> str:
+    """The time now: UTC, ISO 8601, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_run_id(project: str) -> str:
+    """A fresh run id that sorts by time."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{project}-{secrets.token_hex(2)}"
+
+
+def run_folder(run_id: str) -> str:
+    """The run's folder (not made)."""
+    return str(Path(state_dir()) / "runs" / run_id)
+
+
+def write_project(folder: str, files: dict[str, str]) -> None:
+    """Write the rendered files; the folder is the user's alone (it may name a secret)."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    place.chmod(0o700)
+    for name, text in files.items():
+        write_atomic(str(place / name), text)
+
+
+def save_record(record: RunRecord) -> None:
+    """Write the record into its folder, atomically."""
+    write_atomic(str(Path(record.folder) / RECORD), record_text(record))
+
+
+def load_record(run_id: str) -> RunRecord | None:
+    """The record of a run, or ``None`` when there is none that can be read."""
+    path = Path(run_folder(run_id)) / RECORD
+    try:
+        return read_record(path.read_text(encoding="utf-8"))
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def list_records() -> tuple[RunRecord, ...]:
+    """All readable records, newest first."""
+    root = Path(state_dir()) / "runs"
+    names = (
+        sorted((path.name for path in root.glob("*") if path.is_dir()), reverse=True) if root.is_dir() else []
+    )
+    return tuple(record for record in map(load_record, names) if record is not None)
+
+
+def latest_record(project: str) -> RunRecord | None:
+    """The newest record of a project, or ``None``."""
+    return next((record for record in list_records() if record.project == project), None)
+
+
+def append_log(folder: str, lines: list[str]) -> None:
+    """Add lines to the run's copy of the engine's log; without a folder (no record) nothing is kept."""
+    if not folder:
+        return
+    with (Path(folder) / ENGINE_LOG).open("a", encoding="utf-8") as out:
+        out.writelines(f"{line}\n" for line in lines)
+
+
+def read_log(folder: str) -> str:
+    """The run's copy of the engine's log; empty when there is none."""
+    path = Path(folder or "/nonexistent") / ENGINE_LOG
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
