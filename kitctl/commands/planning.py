@@ -24,7 +24,7 @@ from kitctl.plan.image_choice import choose_image
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.placement import place_stack
 from kitctl.plan.planner import Kit, compose_plan
-from kitctl.plan.rehearsal import resolve_for_host
+from kitctl.plan.rehearsal import resolve_for_host, stack_wants_gpus
 from kitctl.plan.types import Plan, PlannedModel, Request
 from kitctl.result import Context
 from kitctl.store.verdict import findings_of
@@ -109,7 +109,8 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     store_dir = args.store or default_store()
     entries = model_entries(kit_dir, stack)
     image = choose_image(stack, request, pin_texts=load_pin_texts(kit_dir, stack.image.name))
-    facts = read_facts(args.facts, context, disks=(store_dir,))
+    wants_gpus = stack_wants_gpus(request, kit.overlays, stage=stack.image.stage)
+    facts = read_facts(args.facts, context, disks=(store_dir,), trials=wants_gpus)
     placement = place_stack(stack, request, overlays=kit.overlays, facts=facts)
     plan = compose_plan(
         request,
@@ -138,13 +139,13 @@ def load_kit(kit_dir: str) -> Kit:
     )
 
 
-def read_facts(path: str | None, context: Context, *, disks: tuple[str, ...]) -> HostFacts:
+def read_facts(path: str | None, context: Context, *, disks: tuple[str, ...], trials: bool) -> HostFacts:
     """The facts in ``path``, else those that probes read now. Raises KitError ``bad-facts`` (exit 2)."""
     if path is not None:
         return decode_facts(read_text(path), source=path)
     from kitctl.edge.probe_runner import gather_host_facts
 
-    return gather_host_facts(engine=context.engine, disks=disks)
+    return gather_host_facts(engine=context.engine, disks=disks, trials=trials)
 
 
 def model_entries(kit_dir: str, stack: Stack) -> dict[str, ModelEntry]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from kitctl.finding import Finding, Severity
 from kitctl.host.facts import HostFacts
 from kitctl.kit.catalog import pick_named_overlay
-from kitctl.kit.overlay import Overlay, Reservations
+from kitctl.kit.overlay import Overlay
 from kitctl.kit.stack import Stack
 from kitctl.plan.gpu_choice import GpuChoice, choose_gpus
 from kitctl.plan.overlay_choice import choose_overlay
-from kitctl.plan.rehearsal import fixed_overlay
+from kitctl.plan.rehearsal import fixed_overlay, stack_wants_gpus
 from kitctl.plan.types import Request
 
 SAFE_OVERLAY = "pcie"
@@ -39,7 +39,7 @@ def place_stack(
     """Overlay, GPUs and architecture for ``stack``. Raises KitError ``unknown-overlay`` (exit 2)."""
     addons = tuple(pick_named_overlay(overlays, name) for name in request.addons)
     fixed = fixed_overlay(request, overlays, stage=stack.image.stage)
-    if fixed is not None and fixed.block.reservations is Reservations.NONE:
+    if fixed is not None and not stack_wants_gpus(request, overlays, stage=stack.image.stage):
         reason = "--rehearse" if request.rehearse else f"image stage {stack.image.stage}"
         reason = "--overlay" if request.overlay else reason
         return Placement(overlays=(fixed, *addons), overlay_reason=f"{fixed.block.summary}: {reason}")

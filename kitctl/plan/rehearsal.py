@@ -60,6 +60,12 @@ def fixed_overlay(request: Request, overlays: Mapping[str, Overlay], *, stage: s
     return next((overlay for overlay in overlays.values() if overlay.block.stage == stage), None)
 
 
+def stack_wants_gpus(request: Request, overlays: Mapping[str, Overlay], *, stage: str) -> bool:
+    """Whether GPUs will be reserved, as far as no topology decides it."""
+    fixed = fixed_overlay(request, overlays, stage=stage)
+    return fixed is None or fixed.block.reservations is Reservations.GPU
+
+
 def rehearsal_overlay(overlays: Mapping[str, Overlay]) -> Overlay:
     """The overlay without GPUs on which any stack is rehearsed. Raises KitError ``no-rehearsal`` (exit 2)."""
     for overlay in overlays.values():
