@@ -28,7 +28,7 @@ def apply_environment(parser: argparse.ArgumentParser, command: str) -> None:
 
 def _option_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """The options of a command and of its own sub-commands (``models pull``)."""
-    found = [a for a in parser._actions if a.option_strings and a.dest != "help"]
+    found = [a for a in parser._actions if a.option_strings and a.default is not argparse.SUPPRESS]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():

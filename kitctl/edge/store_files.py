@@ -65,7 +65,8 @@ def _look_at(file: LockedFile, mount: PurePosixPath, model: PurePosixPath, *, in
     except FileNotFoundError:
         has_blob = in_store and _size_of(blob_path(mount, file)) == file.size_bytes
         presence = Presence.BLOB if has_blob else Presence.ABSENT
-        return FileSeen(file=file, presence=presence, part_bytes=part_bytes or 0)
+        size_bytes = file.size_bytes if has_blob else None
+        return FileSeen(file=file, presence=presence, size_bytes=size_bytes, part_bytes=part_bytes or 0)
     except OSError as refused:
         return FileSeen(file=file, presence=Presence.UNREADABLE, reason=str(refused))
 

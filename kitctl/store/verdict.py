@@ -121,7 +121,8 @@ def missing_shards(path: str, index: Mapping[str, str], known: Sequence[str]) ->
 
 
 def findings_of(entry: ModelEntry, place: ModelPlace, verdicts: Sequence[FileVerdict]) -> tuple[Finding, ...]:
-    """What stands against starting this model: unlocked, missing bytes, or broken files."""
+    """What is to be known before this model is started: unlocked and broken files block, missing ones are only
+    noted, since ``up`` fetches them."""
     if entry.state is LockState.RECONSTRUCTED:
         return (_unlocked(entry),)
     absent = [v for v in verdicts if v.fault is Fault.MISSING]
@@ -145,7 +146,7 @@ def _missing(entry: ModelEntry, place: ModelPlace, absent: Sequence[FileVerdict]
     size = size_text(place.missing_bytes or 0)
     return Finding(
         code="model-missing",
-        severity=Severity.BLOCK,
+        severity=Severity.NOTE,
         cause=f"{len(absent)} of {len(entry.files)} files of {entry.repo} are missing, {size} to fetch",
         evidence=tuple(verdict.path for verdict in absent[:5]),
         remedy=f"kitctl models pull {entry.repo}",

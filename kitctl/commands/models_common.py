@@ -1,0 +1,85 @@
+"""What the ``models`` sub-commands share: options, and which entries the user means."""
+
+from __future__ import annotations
+
+import argparse
+
+from kitctl.edge.lock_file import Locks
+from kitctl.edge.pull import Patience, PullSettings
+from kitctl.edge.store_files import default_store
+from kitctl.errors import Exit, KitError
+from kitctl.kit.models_lock import ModelEntry, find_entry, require_proven
+from kitctl.result import Context
+
+
+def add_store_argument(parser: argparse.ArgumentParser) -> None:
+    """Where the store is."""
+    parser.add_argument("--store", metavar="DIR", help="the model store (default: the Hugging Face cache)")
+
+
+def add_models_argument(parser: argparse.ArgumentParser, *, default: str) -> None:
+    """Which models; ``default`` says what none means."""
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help=f"a model of models.lock (default: {default})"
+    )
+
+
+def add_transfer_arguments(parser: argparse.ArgumentParser) -> None:
+    """How patient a transfer is and how many files come at once."""
+    parser.add_argument("--jobs", type=int, default=8, metavar="N", help="files at once (default: 8)")
+    parser.add_argument(
+        "--tries", type=int, default=6, metavar="N", help="tries in a row without a byte (default: 6)"
+    )
+    parser.add_argument(
+        "--stall",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="seconds without a byte end a try (default: 120)",
+    )
+    parser.add_argument(
+        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another pull of the same model"
+    )
+
+
+def transfer_settings(args: argparse.Namespace, context: Context) -> PullSettings:
+    """The options as settings. Raises KitError ``bad-option`` (exit 2)."""
+    for name in ("jobs", "tries", "stall"):
+        if getattr(args, name) <= 0:
+            raise KitError(
+                "bad-option",
+                f"--{name} must be more than 0, is {getattr(args, name)}",
+                remedy=f"leave --{name} out for its default",
+                exit_code=Exit.USAGE,
+            )
+    return PullSettings(
+        jobs=args.jobs,
+        patience=Patience(tries=args.tries, stall_s=args.stall),
+        wait_lock_s=args.wait_lock,
+        every_s=5.0 if context.is_terminal else 30.0,
+    )
+
+
+def store_of(args: argparse.Namespace) -> str:
+    """The store that the words or the environment name."""
+    return args.store or default_store()
+
+
+def proven_entries(locks: Locks, names: list[str], context: Context) -> tuple[ModelEntry, ...]:
+    """The named entries, each proven; without names all that are.
+
+    Raises KitError ``model-unknown`` (exit 2), ``model-unlocked`` (exit 5).
+    """
+    lock = locks.merged
+    if names:
+        chosen = [find_entry(lock, name) for name in dict.fromkeys(names)]
+        for entry in chosen:
+            require_proven(entry)
+        return tuple(entry for entry in chosen if entry.is_proven)
+    proven = tuple(entry for entry in lock.models if entry.is_proven)
+    for entry in lock.models:
+        if not proven:
+            require_proven(entry)
+        elif not entry.is_proven:
+            context.say(f"{entry.repo}: {entry.state}, left out")
+    return proven

@@ -1,0 +1,255 @@
+"""Bring a locked model into the store, whole and proven, or say what stands against it before the first byte."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from kitctl.edge.attest import Attestations, Proof, deep_verify, stat_key
+from kitctl.edge.gauge import Gauge, telling
+from kitctl.edge.hub import check_access, list_files_at, source_of
+from kitctl.edge.room import check_room, check_writable, existing
+from kitctl.edge.snapshot import clear_parts, give_to_owner, hardlink_blob, link_file, write_ref
+from kitctl.edge.store_files import default_store, locate_model
+from kitctl.edge.store_lock import hold
+from kitctl.edge.streams import Source, xet_is_there
+from kitctl.edge.transfer import Patience, Reporter, fetch_file
+from kitctl.edge.workers import run_all
+from kitctl.errors import Exit, KitError
+from kitctl.kit.models_lock import LockedFile, LockState, ModelEntry, require_proven
+from kitctl.store.hub_model import changed_files
+from kitctl.store.layout import blob_path, lock_path, part_path
+from kitctl.store.place import ModelPlace, Presence
+from kitctl.store.pull_plan import PullStep, Reusable, Step, bytes_written, plan_pull
+from kitctl.store.sizes import size_text
+
+_PATIENCE = Patience(tries=6, stall_s=120.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullSettings:
+    """How to pull: ``jobs`` files at once, ``wait_lock_s`` for another pull, a progress line ``every_s``."""
+
+    jobs: int = 8
+    patience: Patience = _PATIENCE
+    wait_lock_s: float = 0.0
+    every_s: float = 30.0
+
+
+_SETTINGS = PullSettings()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pulled:
+    """What a pull did. ``fetched_bytes`` came over the network, ``reused_bytes`` from another cache."""
+
+    place: ModelPlace
+    fetched_bytes: int
+    reused_bytes: int
+    kept_bytes: int
+    seconds: float
+
+
+def pull_model(
+    entry: ModelEntry,
+    store_dir: str,
+    *,
+    say: Callable[[str], None],
+    settings: PullSettings = _SETTINGS,
+) -> Pulled:
+    """Every file of ``entry`` below ``store_dir``, each proven by its hash.
+
+    What is there and proven stays, what Hugging Face's own cache has is linked, the rest is fetched. Raises
+    KitError: ``model-unlocked``, ``hub-*``, ``file-changed``, ``fetch-failed``, ``hash-mismatch`` (exit 5),
+    ``disk-full`` (exit 3 before the first byte, 5 later), ``store-busy``, ``store-unwritable`` (exit 3).
+    """
+    require_proven(entry)
+    store_dir = str(Path(store_dir).expanduser().absolute())
+    begun = time.monotonic()
+    attestations = Attestations()
+    place = locate_model(entry, store_dir)
+    bad = prove_present(place, attestations, settings, say)
+    if place.is_complete and not bad:
+        return _pulled(place, (), begun)
+    if entry.state is LockState.LOCAL or entry.path is not None:
+        raise _not_ours(entry, place, bad)
+    lock = Path(lock_path(PurePosixPath(store_dir), entry.repo))
+    with hold(lock, repo=entry.repo, wait_s=settings.wait_lock_s, say=say):
+        steps = _fill_store(entry, store_dir, attestations, settings, say)
+    give_to_owner(lock.parent, Path(store_dir))
+    return _pulled(locate_model(entry, store_dir), steps, begun)
+
+
+def prove_present(
+    place: ModelPlace, attestations: Attestations, settings: PullSettings, say: Callable[[str], None]
+) -> frozenset[str]:
+    """Paths of files that are there with the right size and hold other bytes."""
+    files = [
+        (seen.file, _bytes_path(place, seen.file, seen.presence))
+        for seen in place.seen
+        if seen.presence in (Presence.WHOLE, Presence.BLOB)
+    ]
+    unproven = [(file, path) for file, path in files if not attestations.is_proven(file, path)]
+    gauge = Gauge(f"{place.repo}: verifying", sum(file.size_bytes for file, _ in unproven))
+    with telling(gauge, say, every_s=settings.every_s):
+        verdicts = deep_verify(unproven, attestations=attestations, came=gauge.came, stop=threading.Event())
+    for verdict in verdicts:
+        say(f"{place.repo}: {verdict.path} {verdict.cause}")
+    return frozenset(verdict.path for verdict in verdicts)
+
+
+def _bytes_path(place: ModelPlace, file: LockedFile, presence: Presence) -> Path:
+    where = blob_path(place.mount_dir, file) if presence is Presence.BLOB else place.host_dir / file.path
+    return Path(where)
+
+
+def _fill_store(
+    entry: ModelEntry,
+    store_dir: str,
+    attestations: Attestations,
+    settings: PullSettings,
+    say: Callable[[str], None],
+) -> tuple[PullStep, ...]:
+    place = locate_model(entry, store_dir)
+    bad = prove_present(place, attestations, settings, say)
+    reusable = _find_reusable(entry, place, bad, attestations, settings, say)
+    steps = plan_pull(place, bad=bad, reusable=reusable)
+    check_room(entry.repo, store_dir, bytes_written(steps))
+    check_writable(Path(place.mount_dir))
+    xet_hashes = _ask_hub(entry, steps, say)
+    steps = tuple(_try_hardlink(place, step) for step in steps)
+    check_room(entry.repo, store_dir, bytes_written(steps))
+    try:
+        _move_all(entry, place, steps, xet_hashes, attestations, settings, say)
+        for step in steps:
+            link_file(place, step.file)
+        write_ref(place, entry)
+        clear_parts(place, entry)
+    finally:
+        give_to_owner(Path(place.mount_dir), Path(store_dir))
+    return steps
+
+
+def _find_reusable(
+    entry: ModelEntry,
+    place: ModelPlace,
+    bad: frozenset[str],
+    attestations: Attestations,
+    settings: PullSettings,
+    say: Callable[[str], None],
+) -> dict[str, Reusable]:
+    """Proven copies elsewhere: files that a link of this store leads out to, and the user's own cache."""
+    wanted = {seen.file.path for seen in place.seen if seen.presence is not Presence.WHOLE} | bad
+    found = {s.file.path: place for s in place.seen if s.presence is Presence.OUTSIDE}
+    other = locate_model(entry, default_store())
+    if other.mount_dir != place.mount_dir:
+        good = (Presence.WHOLE, Presence.OUTSIDE)
+        found |= {s.file.path: other for s in other.seen if s.presence in good and s.file.path in wanted}
+    files = [
+        (file, Path(found[file.path].host_dir / file.path)) for file in entry.files if file.path in found
+    ]
+    if not files:
+        return {}
+    say(f"{entry.repo}: {len(files)} files are in a cache of this machine already")
+    gauge = Gauge(f"{entry.repo}: verifying them", sum(file.size_bytes for file, _ in files))
+    with telling(gauge, say, every_s=settings.every_s):
+        broken = deep_verify(files, attestations=attestations, came=gauge.came, stop=threading.Event())
+    wrong = {verdict.path for verdict in broken}
+    return {file.path: _reusable(path, place) for file, path in files if file.path not in wrong}
+
+
+def _reusable(path: Path, place: ModelPlace) -> Reusable:
+    here = path.stat().st_dev == existing(Path(place.mount_dir)).stat().st_dev
+    return Reusable(path=PurePosixPath(path.resolve()), is_same_device=here)
+
+
+def _ask_hub(
+    entry: ModelEntry, steps: Sequence[PullStep], say: Callable[[str], None]
+) -> Mapping[str, str | None]:
+    """Xet hashes by path, after the hub agreed to the lock and to this user. Asks nothing when nothing is fetched."""
+    wanted = [step.file for step in steps if step.step is Step.FETCH]
+    if not wanted:
+        return {}
+    listed = list_files_at(entry.repo, str(entry.commit), say=say)
+    changed = changed_files(entry, listed)
+    if changed:
+        raise KitError(
+            "file-changed",
+            f"the hub's files of {entry.repo} are not those that models.lock names",
+            evidence=changed[:5],
+            remedy=f"kitctl models lock {entry.repo}, then look at the change with git diff models.lock",
+            exit_code=Exit.FETCH,
+        )
+    check_access(entry, wanted[0], say=say)
+    return {file.path: file.xet_hash for file in listed} if xet_is_there() else {}
+
+
+def _try_hardlink(place: ModelPlace, step: PullStep) -> PullStep:
+    if step.step is not Step.HARDLINK or step.source is None or hardlink_blob(place, step.file, step.source):
+        return step
+    return PullStep(file=step.file, step=Step.COPY, source=step.source, writes_bytes=step.file.size_bytes)
+
+
+def _move_all(
+    entry: ModelEntry,
+    place: ModelPlace,
+    steps: Sequence[PullStep],
+    xet_hashes: Mapping[str, str | None],
+    attestations: Attestations,
+    settings: PullSettings,
+    say: Callable[[str], None],
+) -> None:
+    """Fetch and copy, ``jobs`` files at once; all errors are collected, some end the rest at once."""
+    todo = [step for step in steps if step.step in (Step.FETCH, Step.COPY)]
+    if not todo:
+        return
+    total = sum(step.file.size_bytes for step in todo)
+    say(f"{entry.repo}: fetching {len(todo)} files, {size_text(bytes_written(todo))} of {size_text(total)}")
+    gauge = Gauge(entry.repo, total)
+    stop = threading.Event()
+    reporter = Reporter(came=gauge.came, had=gauge.had, say=say, stop=stop)
+
+    def move(step: PullStep) -> None:
+        source = _source(entry, step, xet_hashes)
+        blob = Path(blob_path(place.mount_dir, step.file))
+        part = Path(part_path(place.mount_dir, step.file))
+        fetch_file(source, part, blob, patience=settings.patience, reporter=reporter)
+        link_file(place, step.file)
+        attestations.remember(Proof(key=stat_key(blob), digest=step.file.blob_name))
+
+    with telling(gauge, say, every_s=settings.every_s):
+        run_all([partial(move, step) for step in todo], jobs=settings.jobs, stop=stop)
+
+
+def _source(entry: ModelEntry, step: PullStep, xet_hashes: Mapping[str, str | None]) -> Source:
+    if step.step is Step.COPY:
+        return Source(entry=entry, file=step.file, url=str(step.source), local=str(step.source))
+    return source_of(entry, step.file, xet_hash=xet_hashes.get(step.file.path))
+
+
+def _not_ours(entry: ModelEntry, place: ModelPlace, bad: frozenset[str]) -> KitError:
+    wrong = sorted(bad | {file.path for file in place.missing})
+    return KitError(
+        "local-model-broken",
+        f"{entry.repo} lies in your folder {entry.path}, which kitctl does not write to, and is broken there",
+        evidence=tuple(wrong[:5]),
+        remedy=f"restore the files, or 'kitctl models rm {entry.repo}' and pull it into the store",
+        exit_code=Exit.FETCH,
+    )
+
+
+def _pulled(place: ModelPlace, steps: Sequence[PullStep], begun: float) -> Pulled:
+    fetched = sum(step.writes_bytes for step in steps if step.step is Step.FETCH)
+    reused = sum(step.file.size_bytes for step in steps if step.step in (Step.COPY, Step.HARDLINK))
+    kept = [step.file.size_bytes for step in steps if step.step in (Step.KEEP, Step.LINK)]
+    return Pulled(
+        place=place,
+        fetched_bytes=fetched,
+        reused_bytes=reused,
+        kept_bytes=sum(kept) if steps else place.total_bytes or 0,
+        seconds=time.monotonic() - begun,
+    )

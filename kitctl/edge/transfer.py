@@ -1,0 +1,253 @@
+"""Bring one file into the store: hashed while it comes, continued where it stood, accepted only when proven.
+
+The bytes gather in ``HASH.kitctl-part``. A transfer that was killed is continued from the part's end, after the
+part was hashed again; every 64 MB reach the disk. A whole file with the right hash is renamed into place;
+nothing else ever is.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kitctl.edge.streams import Source, StreamBrokenError, new_session, open_stream
+from kitctl.errors import Exit, KitError
+from kitctl.kit.models_lock import LockedFile
+from kitctl.store.sizes import size_text
+
+SYNC_EVERY_BYTES = 64 * 1024**2
+MIN_BYTES_PER_S = 4096.0
+READ_BYTES = 1024**2
+
+
+class StoppedError(Exception):
+    """Another stream failed in a way that ends them all, or the user interrupted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """``tries`` in a row without a new byte end a file; ``stall_s`` without one end a try."""
+
+    tries: int
+    stall_s: float
+    longest_wait_s: float = 300.0
+
+    def wait_s(self, failures: int, named_s: float | None) -> float:
+        """How long to wait after the nth failure in a row: what the server names, else 1, 2, 4 ... 30 s."""
+        return min(self.longest_wait_s, named_s if named_s is not None else min(30.0, 2.0 ** (failures - 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reporter:
+    """Where a transfer tells of itself: bytes that came, bytes it had, lines worth reading; and when to stop."""
+
+    came: Callable[[int], None]
+    had: Callable[[int], None]
+    say: Callable[[str], None]
+    stop: threading.Event
+
+
+def new_hash(file: LockedFile) -> Any:
+    """A hash of the kind that ``file`` is locked with, fed with what git puts before the bytes."""
+    if file.sha256:
+        return hashlib.sha256()
+    digest = hashlib.sha1(usedforsecurity=False)
+    digest.update(b"blob %d\0" % file.size_bytes)
+    return digest
+
+
+def fetch_file(source: Source, part: Path, blob: Path, *, patience: Patience, reporter: Reporter) -> None:
+    """Fetch ``source`` into ``part`` and, proven, rename it to ``blob``.
+
+    Raises KitError ``hash-mismatch``, ``fetch-failed``, ``disk-full`` or what the hub refuses (exit 5);
+    StoppedError when ``reporter.stop`` is set. The part is kept but after a wrong hash.
+    """
+    resumed = _fill_and_judge(source, part, blob, patience=patience, reporter=reporter)
+    if resumed is None:
+        return
+    if resumed:
+        reporter.say(f"{source.file.path}: what an earlier pull left is damaged, fetching the file anew")
+        if _fill_and_judge(source, part, blob, patience=patience, reporter=reporter) is None:
+            return
+    raise KitError(
+        "hash-mismatch",
+        f"the hub sent other bytes for {source.file.path} of {source.entry.repo} than models.lock names",
+        evidence=(f"models.lock: {source.file.blob_name}", f"url: {source.url}"),
+        remedy=f"run it again; if it stays so: kitctl models lock {source.entry.repo}",
+        exit_code=Exit.FETCH,
+    )
+
+
+def _fill_and_judge(
+    source: Source, part: Path, blob: Path, *, patience: Patience, reporter: Reporter
+) -> bool | None:
+    """``None``: in place and proven. Else the hash is wrong and the part gone; whether it had been resumed."""
+    digest = new_hash(source.file)
+    handle = _open_part(part)
+    try:
+        start = _hash_again(handle, digest, source.file, reporter)
+        _fill(handle, digest, start, source, patience, reporter)
+        os.fsync(handle)
+    except OSError as failed:
+        raise disk_error(failed, part) from failed
+    finally:
+        os.close(handle)
+    if digest.hexdigest() == source.file.blob_name:
+        put_in_place(part, blob)
+        return None
+    reporter.had(-source.file.size_bytes)
+    part.unlink()
+    return start > 0
+
+
+def _open_part(part: Path) -> int:
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as failed:
+        raise disk_error(failed, part) from failed
+
+
+def _hash_again(handle: int, digest: Any, file: LockedFile, reporter: Reporter) -> int:
+    """Hash what a part holds; how many bytes that were. A part longer than the file starts from nothing."""
+    if os.fstat(handle).st_size > file.size_bytes:
+        os.ftruncate(handle, 0)
+    done = 0
+    while chunk := os.read(handle, READ_BYTES):
+        if reporter.stop.is_set():
+            raise StoppedError
+        digest.update(chunk)
+        done += len(chunk)
+    reporter.had(done)
+    return done
+
+
+def _fill(
+    handle: int, digest: Any, have: int, source: Source, patience: Patience, reporter: Reporter
+) -> None:
+    """Append bytes until the file is whole, going on after every break that leaves hope."""
+    failures = 0
+    use_xet = True
+    with new_session() as session:
+        while have < source.file.size_bytes:
+            before = have
+            try:
+                stream = open_stream(session, source, start=have, stall_s=patience.stall_s, use_xet=use_xet)
+                for chunk in _watched(stream, patience.stall_s):
+                    have += _append(handle, digest, chunk, have, source.file, reporter)
+                if have < source.file.size_bytes:
+                    raise StreamBrokenError("the connection was cut")
+            except StreamBrokenError as broken:
+                have = os.fstat(handle).st_size
+                failures = 1 if have > before else failures + 1
+                if failures >= patience.tries:
+                    raise _failed(source, have, failures, str(broken)) from broken
+                use_xet = False
+                _wait(patience.wait_s(failures, broken.wait_s), source, have, str(broken), reporter)
+
+
+def _watched(stream: Iterator[bytes], stall_s: float) -> Iterator[bytes]:
+    """The stream's chunks; a stream that merely trickles for ``stall_s`` counts as stalled."""
+    since, came = time.monotonic(), 0
+    for chunk in stream:
+        yield chunk
+        came += len(chunk)
+        passed = time.monotonic() - since
+        if passed >= stall_s:
+            if came < MIN_BYTES_PER_S * passed:
+                raise StreamBrokenError(f"only {came} bytes came in {passed:.0f} s")
+            since, came = time.monotonic(), 0
+
+
+def _append(handle: int, digest: Any, chunk: bytes, have: int, file: LockedFile, reporter: Reporter) -> int:
+    """Write one chunk at the end; a write that fails leaves what was hashed and no more."""
+    if reporter.stop.is_set():
+        raise StoppedError
+    chunk = chunk[: file.size_bytes - have]
+    try:
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    except OSError:
+        os.ftruncate(handle, have)
+        raise
+    digest.update(chunk)
+    if (have + len(chunk)) // SYNC_EVERY_BYTES > have // SYNC_EVERY_BYTES:
+        os.fdatasync(handle)
+    reporter.came(len(chunk))
+    return len(chunk)
+
+
+def _failed(source: Source, have: int, failures: int, reason: str) -> KitError:
+    file = source.file
+    return KitError(
+        "fetch-failed",
+        f"{file.path} of {source.entry.repo} stopped at {size_text(have)} of {size_text(file.size_bytes)}",
+        evidence=(f"{failures} tries in a row brought no byte; the last: {reason}", f"url: {source.url}"),
+        remedy=f"see that the hub can be reached, then kitctl models pull {source.entry.repo}: it goes on there",
+        exit_code=Exit.FETCH,
+    )
+
+
+def _wait(seconds: float, source: Source, have: int, reason: str, reporter: Reporter) -> None:
+    reporter.say(f"{source.file.path}: {reason} at {size_text(have)}, going on in {seconds:g} s")
+    if reporter.stop.wait(seconds):
+        raise StoppedError
+
+
+def put_in_place(beside: Path, target: Path) -> None:
+    """Rename a finished file into place, so that it survives a power cut."""
+    try:
+        beside.rename(target)
+        sync_folder(target.parent)
+    except OSError as failed:
+        raise disk_error(failed, target) from failed
+
+
+def sync_folder(folder: Path) -> None:
+    """Write a folder's entries to disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def disk_error(failed: OSError, path: Path) -> KitError:
+    """What a failed write means to the user: a full disk (exit 5), or a place that may not be written (exit 3)."""
+    if failed.errno in (errno.ENOSPC, errno.EDQUOT):
+        return KitError(
+            "disk-full",
+            f"the disk of {path.parent} is full",
+            evidence=(str(failed),),
+            remedy="free space ('kitctl models du' lists the largest), then pull again: it goes on where it stood",
+            exit_code=Exit.FETCH,
+        )
+    if failed.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return unwritable(path.parent, str(failed))
+    return KitError(
+        "disk-failed",
+        f"{path} cannot be written: {failed.strerror}",
+        evidence=(str(failed),),
+        remedy=f"look at the disk of {path.parent} (dmesg), or name another store with --store",
+        exit_code=Exit.FETCH,
+    )
+
+
+def unwritable(folder: Path, evidence: str) -> KitError:
+    """The user may not write here: says who may."""
+    owner = next((p.stat().st_uid for p in (folder, *folder.parents) if p.exists()), None)
+    return KitError(
+        "store-unwritable",
+        f"{folder} cannot be written by user {os.geteuid()}",
+        evidence=(evidence, f"it belongs to user {owner}"),
+        remedy=f"sudo chown -R {os.geteuid()} {folder}, or name a store of your own with --store",
+        exit_code=Exit.REFUSED,
+    )
