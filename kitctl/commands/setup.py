@@ -1,0 +1,97 @@
+"""kitctl setup: a bare host brought to engine, buildx, compose and base-image tools; says first what it will do."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kitctl.edge.ask import ask_yes
+from kitctl.edge.environment import stdin_is_terminal
+from kitctl.edge.package_data import package_text
+from kitctl.edge.setup_actions import carry_out, setup_lock
+from kitctl.edge.setup_stop import find_own_engine, stop_engine
+from kitctl.edge.setup_survey import read_offers, setup_cache, survey_host
+from kitctl.errors import Exit, KitError
+from kitctl.host.setup_facts import SetupFacts
+from kitctl.host.setup_plan import plan_setup
+from kitctl.host.setup_recipe import Recipe, read_recipe
+from kitctl.host.setup_refusals import exit_of
+from kitctl.host.setup_report import STOP_SCHEMA, plan_lines, setup_data, state_line
+from kitctl.host.setup_steps import SetupPlan
+from kitctl.result import Context, Result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``kitctl setup``."""
+    parser.add_argument("--yes", "-y", action="store_true", help="do it without asking")
+    parser.add_argument(
+        "--check", action="store_true", help="only say what would be done; exit 3 if anything"
+    )
+    parser.add_argument("--stop", action="store_true", help="end the engine that setup itself started")
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """Survey, plan, and unless ``--check`` carry out."""
+    recipe = read_recipe(package_text("setup.toml"))
+    if args.stop:
+        return _stop(recipe, force=args.yes)
+    facts, plan = _survey_and_plan(recipe)
+    if not plan.steps and not plan.findings:
+        line = f"nothing to do: {state_line(facts)}"
+        return Result(data=setup_data(facts, recipe, plan), lines=(line,))
+    if plan.findings or args.check:
+        code = exit_of(plan.findings)
+        return Result(data=setup_data(facts, recipe, plan), lines=plan_lines(facts, plan), exit=code)
+    if not args.yes and not _agreed(facts, plan, context):
+        lines = (*plan_lines(facts, plan), "nothing was done; to do it: kitctl setup --yes")
+        return Result(data=setup_data(facts, recipe, plan), lines=lines, exit=Exit.REFUSED)
+    return _carry_out(recipe, facts, plan, context)
+
+
+def _survey_and_plan(recipe: Recipe) -> tuple[SetupFacts, SetupPlan]:
+    facts = survey_host(recipe)
+    return facts, plan_setup(facts, recipe, read_offers(recipe, facts), setup_cache())
+
+
+def _agreed(facts: SetupFacts, plan: SetupPlan, context: Context) -> bool:
+    if not stdin_is_terminal() or context.as_json:
+        return False
+    for line in plan_lines(facts, plan):
+        context.say(line)
+    return ask_yes("Do this?")
+
+
+def _carry_out(recipe: Recipe, facts: SetupFacts, plan: SetupPlan, context: Context) -> Result:
+    with setup_lock(recipe.place.lock):
+        for line in plan_lines(facts, plan):
+            context.say(line)
+        outcomes = carry_out(plan.steps, context.say)
+    after, rest = _survey_and_plan(recipe)
+    if rest.steps or rest.findings:
+        raise KitError(
+            "setup-incomplete",
+            "setup did all its steps, and the host still lacks something",
+            evidence=tuple(plan_lines(after, rest)),
+            remedy="kitctl setup --check",
+            exit_code=Exit.UNREACHABLE,
+        )
+    return Result(data=setup_data(after, recipe, plan, outcomes), lines=(f"ready: {state_line(after)}",))
+
+
+def _stop(recipe: Recipe, *, force: bool) -> Result:
+    engine = find_own_engine(recipe)
+    if engine is None:
+        return Result(
+            data={"schema": STOP_SCHEMA, "stopped": None}, lines=("no engine that setup started runs here",)
+        )
+    if engine.containers and not force:
+        raise KitError(
+            "containers-run",
+            f"{len(engine.containers)} containers run in the engine",
+            evidence=engine.containers,
+            remedy="kitctl down STACK, or end them with the engine: kitctl setup --stop --yes",
+            exit_code=Exit.REFUSED,
+        )
+    left = stop_engine(engine, recipe)
+    data: dict[str, Any] = {"schema": STOP_SCHEMA, "stopped": engine.pid, "unmounted": list(left)}
+    return Result(data=data, lines=(f"the engine (process {engine.pid}) has ended",))
