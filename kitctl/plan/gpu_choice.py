@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, Severity
-from kitctl.host.facts import Gpu, HostFacts
+from kitctl.host.facts import Gpu, HostFacts, Topology
+from kitctl.host.topology import best_gpu_set
 
+BUSY_SHARE = 0.02
 _RANGE = re.compile(r"^(\d+)-(\d+)$")
 
 
@@ -43,7 +45,7 @@ def read_gpu_list(text: str) -> tuple[str, ...]:
 
 
 def choose_gpus(facts: HostFacts, *, wanted: str | None, count: int) -> GpuChoice:
-    """The GPUs for a stack that uses ``count``: those the user named, else the first of the host.
+    """The GPUs for a stack that uses ``count``: those the user named, else the closest free ones of one model.
 
     Findings: ``gpus-unknown``, ``gpus-missing``, ``gpu-count-mismatch``, ``gpu-not-there`` (all block).
     """
@@ -52,14 +54,37 @@ def choose_gpus(facts: HostFacts, *, wanted: str | None, count: int) -> GpuChoic
         ids = read_gpu_list(wanted) if wanted and wanted != "all" else tuple(map(str, range(count)))
         indices = tuple(int(gpu) for gpu in ids if gpu.isdigit())
         return GpuChoice(ids=ids, indices=indices, reason="facts unknown", findings=(_unknown(reason),))
-    if wanted is None or wanted == "all":
-        chosen = [str(gpu.index) for gpu in facts.gpus]
-        chosen = chosen if wanted == "all" else chosen[:count]
-        reason = "--gpus all" if wanted else f"the first {count} of the host"
+    if wanted is None:
+        chosen, reason = _own_choice(facts.gpus, facts.topology, count)
+    elif wanted == "all":
+        chosen, reason = [str(gpu.index) for gpu in facts.gpus], "--gpus all"
     else:
         chosen, reason = list(read_gpu_list(wanted)), f"--gpus {wanted}"
     indices, findings = _judge(facts.gpus, chosen, count)
     return GpuChoice(ids=tuple(chosen), indices=indices, reason=reason, findings=findings)
+
+
+def _own_choice(gpus: Sequence[Gpu], topology: Topology | None, count: int) -> tuple[list[str], str]:
+    """Of the largest group of free GPUs of one model, the set with the shortest links; else the first ones."""
+    free = [gpu for gpu in gpus if _is_free(gpu)]
+    groups = [[gpu.index for gpu in free if gpu.name == name] for name in dict.fromkeys(g.name for g in free)]
+    candidates = max(groups, key=len, default=[])
+    if len(candidates) >= count and topology is not None and count > 1:
+        best = best_gpu_set(topology, count, among=tuple(candidates))
+        if best is not None:
+            return [str(index) for index in best.gpus], best.reason
+    enough = candidates if len(candidates) >= count else [gpu.index for gpu in gpus]
+    why = "free ones of one model" if len(candidates) >= count else "GPUs of the host; not enough are free"
+    return [str(index) for index in enough[:count]], f"the first {min(count, len(enough))} {why}"
+
+
+def _is_free(gpu: Gpu) -> bool:
+    """No process on it and next to no memory taken (SGLang refuses ranks whose free memory differs by 10 %)."""
+    if gpu.processes:
+        return False
+    if gpu.memory_used_mib is None or gpu.memory_total_mib is None:
+        return True
+    return gpu.memory_used_mib <= BUSY_SHARE * gpu.memory_total_mib
 
 
 def _judge(
