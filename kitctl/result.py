@@ -15,11 +15,13 @@ class Result:
 
     ``data`` is the versioned JSON object that ``--json`` prints (its ``schema`` names the version); ``lines``
     the same for a person; ``stream`` lines that come while they happen (logs, watch), printed one by one.
+    ``records``: when given, ``--json`` prints each as one line (JSON Lines) in place of ``data``.
     """
 
     data: Mapping[str, Any]
     lines: tuple[str, ...] = ()
     exit: Exit = Exit.OK
+    records: tuple[Mapping[str, Any], ...] | None = None
     stream: Iterator[str] | None = field(default=None, compare=False)
 
 

@@ -1,0 +1,109 @@
+"""How are results kept? JSON Lines: one head that carries the run, then a line a repeat, then a line a point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kitctl.bench.measure import Repeat
+from kitctl.bench.points import Point
+from kitctl.bench.workload import Spec, Step
+from kitctl.errors import Exit, KitError
+
+RUN_SCHEMA = "kitctl.bench.run/1"
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured: the run's id and time, the server's own settings (an allow-list), the stack's run record.
+
+    ``kind``: ``measured`` by kitctl, ``imported`` from another tool's file, ``published`` by others without a record.
+    """
+
+    label: str
+    kind: str = "measured"
+    run_id: str | None = None
+    started_at: str | None = None
+    kitctl_version: str | None = None
+    url: str | None = None
+    spec: Spec | None = None
+    spec_hash: str | None = None
+    served_models: tuple[str, ...] | None = None
+    server: dict[str, Any] | None = None
+    run_record: dict[str, Any] | None = None
+    source: str | None = None
+    schema: str = RUN_SCHEMA
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFile:
+    """One configuration's results: its head, its points in order of load, and the repeats behind them."""
+
+    head: Head
+    points: tuple[Point, ...]
+    repeats: tuple[Repeat, ...] = ()
+
+
+def pick_settings(server_info: Mapping[str, Any] | None, allowed: Sequence[str]) -> dict[str, Any] | None:
+    """The settings of ``/server_info`` that may be kept; it holds API keys, so only named ones are."""
+    if server_info is None:
+        return None
+    return {key: server_info[key] for key in allowed if server_info.get(key) is not None}
+
+
+def line_of(item: Head | Repeat | Point) -> str:
+    """One line of a result file: strict JSON."""
+    return msgspec.json.encode(item).decode()
+
+
+def read_result(name: str, text: str) -> ResultFile:
+    """A kitctl result file. A last line cut short by an interrupt is left out. Raises KitError ``bad-result``."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    head: Head | None = None
+    repeats: list[Repeat] = []
+    points: list[Point] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            schema = msgspec.json.decode(line).get("schema")
+            if schema == RUN_SCHEMA:
+                head = msgspec.json.decode(line, type=Head)
+            elif schema == "kitctl.bench.repeat/1":
+                repeats.append(msgspec.json.decode(line, type=Repeat))
+            elif schema == "kitctl.bench.point/1":
+                points.append(msgspec.json.decode(line, type=Point))
+        except (msgspec.DecodeError, AttributeError) as broken:
+            if number < len(lines):
+                raise _bad(name, f"line {number}: {broken}") from broken
+    if head is None:
+        raise _bad(name, "it has no head line")
+    return ResultFile(head=head, points=tuple(sorted(points, key=_load_order)), repeats=tuple(repeats))
+
+
+def _load_order(point: Point) -> tuple[int, float]:
+    return (0, float(point.concurrency)) if point.concurrency is not None else (1, point.request_rate or 0.0)
+
+
+def _bad(name: str, why: str) -> KitError:
+    return KitError(
+        "bad-result",
+        f"{name} is not a result file: {why}",
+        remedy="give a file written by kitctl bench, or bench_serving's JSON Lines",
+        exit_code=Exit.USAGE,
+    )
+
+
+def missing_steps(steps: Iterable[Step], repeats: Iterable[Repeat]) -> tuple[Step, ...]:
+    """The steps that an interrupted sweep has not done yet."""
+    done = {(r.concurrency, r.request_rate, r.repeat) for r in repeats}
+    return tuple(s for s in steps if (s.concurrency, s.request_rate, s.repeat) not in done)
+
+
+def by_point(repeats: Iterable[Repeat]) -> tuple[tuple[Repeat, ...], ...]:
+    """Repeats grouped by point, in order of load."""
+    groups: dict[tuple[int | None, float | None], list[Repeat]] = {}
+    for repeat in repeats:
+        groups.setdefault((repeat.concurrency, repeat.request_rate), []).append(repeat)
+    order = sorted(groups, key=lambda key: (key[0] is None, key[0] or 0, key[1] or 0.0))
+    return tuple(tuple(groups[key]) for key in order)

@@ -1,0 +1,144 @@
+"""Run a sweep from the first question to the last point, keep it line by line, and go on after an interrupt."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+
+import msgspec
+
+from kitctl import __version__
+from kitctl.bench.measure import Repeat
+from kitctl.bench.points import Point, point_of
+from kitctl.bench.prompts import PromptSet
+from kitctl.bench.results import Head, by_point, line_of, missing_steps, pick_settings, read_result
+from kitctl.bench.workload import Endpoint, Spec, Step, spec_hash
+from kitctl.commands.bench_session import Session, find_endpoint, measure_step, warm_up
+from kitctl.commands.server_choice import Server
+from kitctl.edge.clock import monotonic_s
+from kitctl.edge.files import read_text_if_there
+from kitctl.edge.http_calls import base_url, server_info
+from kitctl.edge.package_data import package_text
+from kitctl.edge.result_files import append_lines, new_run_id, newest_result, results_dir, utc_now
+from kitctl.errors import Exit, KitError
+from kitctl.result import Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One sweep as asked for. ``endpoints``: those to try, in order. ``out`` ``None``: the state folder."""
+
+    server: Server
+    spec: Spec
+    endpoints: tuple[Endpoint, ...]
+    dataset: PromptSet
+    steps: tuple[Step, ...]
+    seed: int
+    out: str | None
+    resume: bool
+    label: str
+
+
+def run_sweep(sweep: Sweep, context: Context) -> tuple[tuple[Point, ...], str]:
+    """Measure what is missing; returns the points and the result file's path."""
+    say = context.say
+    session = Session(
+        spec=sweep.spec, target=sweep.server.target, dataset=sweep.dataset, seed=sweep.seed, say=say
+    )
+    wanted = sweep.endpoints if sweep.spec.dataset == "random" else (sweep.spec.endpoint,)
+    endpoint, _ = find_endpoint(session, wanted)
+    spec = msgspec.structs.replace(sweep.spec, endpoint=endpoint)
+    session = Session(spec=spec, target=session.target, dataset=session.dataset, seed=session.seed, say=say)
+    path, done = _open_file(sweep, spec)
+    if done:
+        say(f"going on with {path}: {len(done)} of {len(sweep.steps)} repeats are done")
+    repeats = [*done, *_measure_all(session, missing_steps(sweep.steps, done), path)]
+    points = tuple(
+        point_of(
+            group,
+            model=spec.model,
+            served=sweep.server.served,
+            is_chat=endpoint is Endpoint.CHAT,
+            goal=spec.goal,
+        )
+        for group in by_point(repeats)
+    )
+    append_lines(path, [line_of(point) for point in points])
+    return points, path
+
+
+def _open_file(sweep: Sweep, spec: Spec) -> tuple[str, tuple[Repeat, ...]]:
+    digest = spec_hash(spec)
+    path = sweep.out
+    if sweep.resume and path is None:
+        path = newest_result(results_dir(), f'"spec_hash":"{digest}"')
+    text = read_text_if_there(path) if path is not None else None
+    if path is not None and text and sweep.resume:
+        found = read_result(path, text)
+        if found.head.spec_hash != digest or found.head.url != base_url(sweep.server.target):
+            raise _other_sweep(path)
+        return path, found.repeats
+    if text:
+        raise _taken(path or "")
+    run_id = new_run_id()
+    path = path or f"{results_dir()}/{run_id}.jsonl"
+    append_lines(path, [line_of(_head(sweep, spec, digest, run_id))])
+    return path, ()
+
+
+def _head(sweep: Sweep, spec: Spec, digest: str, run_id: str) -> Head:
+    allowed = tomllib.loads(package_text("bench_settings.toml"))["server_info"]
+    return Head(
+        label=sweep.label,
+        run_id=run_id,
+        started_at=utc_now(),
+        kitctl_version=__version__,
+        url=base_url(sweep.server.target),
+        spec=spec,
+        spec_hash=digest,
+        served_models=sweep.server.served,
+        server=pick_settings(server_info(sweep.server.target), allowed),
+        run_record=sweep.server.record,
+    )
+
+
+def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> list[Repeat]:
+    ramps: dict[tuple[int | None, float | None], float] = {}
+    repeats: list[Repeat] = []
+    begun = monotonic_s()
+    for number, step in enumerate(steps):
+        key = (step.concurrency, step.request_rate)
+        if key not in ramps:
+            session.say(f"{step.name}: warm-up")
+            ramps[key] = warm_up(session, step)
+        repeat = measure_step(session, step, ramp_s=ramps[key])
+        append_lines(path, [line_of(repeat)])
+        repeats.append(repeat)
+        left_s = (monotonic_s() - begun) / (number + 1) * (len(steps) - number - 1)
+        session.say(f"{step.name} repeat {step.repeat + 1}: {_figures(repeat)}; about {left_s:.0f} s left")
+    return repeats
+
+
+def _figures(repeat: Repeat) -> str:
+    rates = [stream.output_tokens / stream.seconds for stream in repeat.streams if stream.seconds > 0]
+    rate = sum(rates) / len(rates) * repeat.streams_wanted if rates else 0.0
+    failed = f", {repeat.errors} failed" if repeat.errors else ""
+    return f"{rate:.1f} tok/s, {repeat.requests} requests{failed}"
+
+
+def _taken(path: str) -> KitError:
+    return KitError(
+        "result-exists",
+        f"{path} holds results already",
+        remedy="give another -o FILE, or --resume to go on with it",
+        exit_code=Exit.USAGE,
+    )
+
+
+def _other_sweep(path: str) -> KitError:
+    return KitError(
+        "other-sweep",
+        f"{path} holds a sweep of other settings or of another server",
+        remedy="give the options that it was begun with, or another -o FILE without --resume",
+        exit_code=Exit.USAGE,
+    )

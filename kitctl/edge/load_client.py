@@ -1,0 +1,211 @@
+"""Run a load with client processes beside this one, and bring their raw event logs back."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from kitctl.bench.load import ClientHealth, Load, LoadRun, Share, Target, split_load
+from kitctl.errors import Exit, KitError
+
+LEAD_NS = 50_000_000
+READY_TIMEOUT_S = 120.0
+
+Progress = Callable[[int, int], None]
+
+
+def target_of(
+    url: str, *, api_key: str | None = None, ca_file: str | None = None, insecure: bool = False
+) -> Target:
+    """The address in ``url`` (``http://host:port[/prefix]``). Raises KitError ``bad-url`` (exit 2)."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise KitError(
+            "bad-url",
+            f"{url!r} is not the address of a server",
+            remedy="give --url http://HOST:PORT",
+            exit_code=Exit.USAGE,
+        )
+    tls = parts.scheme == "https"
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return Target(
+        host=parts.hostname,
+        port=port or (443 if tls else 80),
+        tls=tls,
+        path=path,
+        api_key=api_key,
+        ca_file=ca_file,
+        insecure=insecure,
+    )
+
+
+def run_load(target: Target, load: Load, *, timeout_s: float, progress: Progress | None = None) -> LoadRun:
+    """Send ``load`` to ``target`` and wait for its end. ``timeout_s``: silence after which a request is given up.
+
+    Raises KitError ``server-unreachable`` (exit 10) when no connection stands, ``load-client-died`` (exit 70).
+    """
+    address = _resolve(target)
+    with tempfile.TemporaryDirectory(prefix="kitctl-load-") as folder:
+        workers = [
+            _spawn(
+                Path(folder), number, share, load=load, target=target, address=address, timeout_s=timeout_s
+            )
+            for number, share in enumerate(split_load(load))
+        ]
+        try:
+            go_ns, summaries = _drive(workers, target, progress)
+            logs = tuple((Path(folder) / f"{number}.log").read_bytes() for number in range(len(workers)))
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+                for pipe in (worker.stdin, worker.stdout):
+                    if pipe is not None:
+                        pipe.close()
+    return LoadRun(logs=logs, go_ns=go_ns, health=_health(summaries))
+
+
+def _resolve(target: Target) -> tuple[str, int]:
+    try:
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except OSError as unknown:
+        raise _unreachable(target, str(unknown)) from unknown
+    for *_, address in found:
+        try:
+            with socket.create_connection((str(address[0]), target.port), timeout=10):
+                return str(address[0]), target.port
+        except OSError as refused:
+            reason = str(refused)
+    raise _unreachable(target, reason)
+
+
+def _unreachable(target: Target, why: str) -> KitError:
+    return KitError(
+        "server-unreachable",
+        f"nothing answers at {target.host}:{target.port}",
+        evidence=(why,),
+        remedy="start the server, or give its address with --url http://HOST:PORT",
+        exit_code=Exit.UNREACHABLE,
+    )
+
+
+def _spawn(
+    folder: Path,
+    number: int,
+    share: Share,
+    *,
+    load: Load,
+    target: Target,
+    address: tuple[str, int],
+    timeout_s: float,
+) -> subprocess.Popen[str]:
+    blob = bytearray()
+    places = []
+    for request in (load.requests[at] for at in share.numbers):
+        places.append((len(blob), len(request)))
+        blob += request
+    (folder / f"{number}.blob").write_bytes(blob)
+    job = {
+        "requests": places,
+        "numbers": share.numbers,
+        "streams": share.streams,
+        "first_stream": share.first_stream,
+        "starts_s": share.starts_s,
+        "open_loop": load.open_loop,
+        "most_streams": load.most_streams,
+        "address": address,
+        "tls": target.tls,
+        "server_name": target.host,
+        "ca_file": target.ca_file,
+        "insecure": target.insecure,
+        "timeout_s": timeout_s,
+        "blob": str(folder / f"{number}.blob"),
+        "log": str(folder / f"{number}.log"),
+    }
+    path = folder / f"{number}.json"
+    path.write_text(json.dumps(job), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, "-m", "kitctl.edge.load_worker", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _drive(
+    workers: list[subprocess.Popen[str]], target: Target, progress: Progress | None
+) -> tuple[int, list[dict[str, Any]]]:
+    """Wait until all are connected, start them at one moment, follow them to the end."""
+    waits = selectors.DefaultSelector()
+    for number, worker in enumerate(workers):
+        assert worker.stdout is not None
+        waits.register(worker.stdout, selectors.EVENT_READ, number)
+    with waits:
+        for number in range(len(workers)):
+            news = _hear(workers[number])
+            if "unreachable" in news:
+                raise _unreachable(target, news["unreachable"])
+        go_ns = time.monotonic_ns() + LEAD_NS
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write(f"{go_ns}\n")
+            worker.stdin.flush()
+        return go_ns, _follow(workers, waits, progress)
+
+
+def _follow(
+    workers: list[subprocess.Popen[str]], waits: selectors.BaseSelector, progress: Progress | None
+) -> list[dict[str, Any]]:
+    summaries: dict[int, dict[str, Any]] = {}
+    done: dict[int, tuple[int, int]] = {}
+    while len(summaries) < len(workers):
+        for key, _ in waits.select():
+            news = _hear(workers[key.data])
+            if "summary" in news:
+                summaries[key.data] = news["summary"]
+                waits.unregister(key.fileobj)
+            else:
+                done[key.data] = (news["done"], news["of"])
+        if progress is not None and done:
+            progress(sum(d for d, _ in done.values()), sum(o for _, o in done.values()))
+    return [summaries[number] for number in range(len(workers))]
+
+
+def _hear(worker: subprocess.Popen[str]) -> dict[str, Any]:
+    assert worker.stdout is not None
+    line = worker.stdout.readline()
+    if not line:
+        raise KitError(
+            "load-client-died",
+            f"a load client process ended with exit code {worker.wait()}",
+            evidence=("its own message stands above",),
+            remedy="see that memory and open files suffice (ulimit -n), then run the command again",
+            exit_code=Exit.BUG,
+        )
+    news: dict[str, Any] = json.loads(line)
+    return news
+
+
+def _health(summaries: list[dict[str, Any]]) -> ClientHealth:
+    return ClientHealth(
+        processes=len(summaries),
+        cpu_share=max(s["cpu_s"] / max(s["wall_s"], 1e-9) for s in summaries),
+        cpu_s=sum(s["cpu_s"] for s in summaries),
+        lag_mean_ms=max(s["lag_mean_ms"] for s in summaries),
+        lag_p99_ms=max(s["lag_p99_ms"] for s in summaries),
+        lag_max_ms=max(s["lag_max_ms"] for s in summaries),
+        reconnects=sum(s["reconnects"] for s in summaries),
+    )
