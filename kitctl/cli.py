@@ -36,6 +36,9 @@ COMMANDS: dict[str, Command] = {
     "restart": Command(
         "kitctl.commands.restart", "stop and start the same container, and wait until it answers"
     ),
+    "diagnose": Command(
+        "kitctl.commands.diagnose", "name the failure in a log or of a stack, with evidence and remedy"
+    ),
     "ps": Command("kitctl.commands.ps", "list the stacks on this engine"),
     "status": Command("kitctl.commands.status", "tell the truth about one stack"),
     "logs": Command("kitctl.commands.logs", "show what the engine said"),

@@ -1,0 +1,78 @@
+"""``kitctl diagnose``: name the failure in a log or of a stack, show the evidence, give the remedy."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from kitctl.commands.projects import add_project_arguments, project_of, running_container
+from kitctl.edge.docker_engine import ContainerState, log_lines
+from kitctl.edge.failure_book import failure_book
+from kitctl.edge.log_files import is_file, read_log_file
+from kitctl.edge.runs import latest_record, read_log
+from kitctl.errors import Exit, KitError
+from kitctl.result import Context, Result
+from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``diagnose``."""
+    add_project_arguments(parser)
+    parser.add_argument("--file", action="store_true", help="STACK is a log file, never a stack")
+    parser.add_argument("--exit-code", type=int, metavar="N", help="with a file: the container's exit code")
+    parser.add_argument(
+        "--oom-killed", action="store_true", help="with a file: the kernel killed it for memory"
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """Diagnose STACK, FILE or ``-``; nothing wrong gives an empty list and exit 0 all the same."""
+    if args.stack == "-" or args.file or is_file(args.stack):
+        text = read_log_file(args.stack)
+        found = diagnose(text, failure_book(), exit_code=args.exit_code, oom_killed=args.oom_killed or None)
+        return _result(args.stack, found)
+    return _result(args.stack, diagnose_project(project_of(args)))
+
+
+def diagnose_project(project: str) -> tuple[Diagnosis, ...]:
+    """What is wrong with a project, from its container if there is one, else from its last run's log.
+
+    Raises KitError ``never-started`` (exit 2) when there is neither.
+    """
+    container = running_container(project)
+    record = latest_record(project)
+    if container is None and record is None:
+        raise KitError(
+            "never-started",
+            f"there is no log file, no container and no run record for {project.removeprefix('kitctl-')}",
+            remedy="kitctl runs list shows the runs; a log file is diagnosed with 'kitctl diagnose FILE'",
+            exit_code=Exit.USAGE,
+        )
+    if container is None:
+        assert record is not None
+        return diagnose(
+            read_log(record.folder), failure_book(), exit_code=record.exit_code, oom_killed=record.oom_killed
+        )
+    return diagnose_container(container)
+
+
+def diagnose_container(container: ContainerState) -> tuple[Diagnosis, ...]:
+    """What is wrong with a container, from its own log and the engine's word on how it ended."""
+    return diagnose(
+        "\n".join(log_lines(container.id, follow=False)),
+        failure_book(),
+        exit_code=None if container.is_running else container.exit_code,
+        oom_killed=container.oom_killed,
+        restart_count=container.restart_count,
+    )
+
+
+def _result(subject: str, found: tuple[Diagnosis, ...]) -> Result:
+    data = {
+        "schema": "kitctl.diagnose/1",
+        "subject": subject,
+        "diagnoses": [msgspec.to_builtins(diagnosis) for diagnosis in found],
+    }
+    lines = diagnosis_lines(found) or [f"{subject}: nothing wrong is seen"]
+    return Result(data=data, lines=tuple(lines), exit=Exit.OK)
