@@ -31,6 +31,7 @@ from kitctl.host.read_docker import (
 from kitctl.host.read_pci import read_acs_redirects
 from kitctl.host.read_proc import (
     read_cgroups,
+    read_cpuinfo,
     read_disk,
     read_kernel_gpu_errors,
     read_meminfo,
@@ -111,7 +112,7 @@ def _out(answers: Answers, name: str) -> str:
 
 def _system(answers: Answers, known: _Known, asked_at_s: float | None) -> dict[str, Any]:
     memory = read_meminfo(known.text(answers, "meminfo", "ram_total_bytes") or "")
-    cpus = (known.text(answers, "cpuinfo", "cpus") or "").strip()
+    cpus, vendor = read_cpuinfo(known.text(answers, "cpuinfo", "cpus") or "")
     clock = (known.text(answers, "clock", "clock_utc") or "").strip()
     shm = known.text(answers, "shm", "shm_bytes")
     disk = read_disk(shm, "/dev/shm") if shm is not None else None
@@ -122,7 +123,8 @@ def _system(answers: Answers, known: _Known, asked_at_s: float | None) -> dict[s
         "kernel_command_line": _line(known.text(answers, "cmdline", "kernel_command_line")),
         "ram_total_bytes": memory.get("MemTotal"),
         "ram_available_bytes": memory.get("MemAvailable"),
-        "cpus": int(cpus) if cpus.isdigit() else None,
+        "cpus": cpus,
+        "cpu_vendor": vendor,
         "shm_bytes": disk.total_bytes if disk else None,
         "numa_nodes": known.keep(read_numa(_out(answers, "numa")), "numa_nodes", "sysfs names no NUMA node"),
         "clock_utc": utc_text(int(clock)) if clock.isdigit() else None,

@@ -180,6 +180,7 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ram_total_bytes: int | None = None
     ram_available_bytes: int | None = None
     cpus: int | None = None
+    cpu_vendor: str | None = None
     shm_bytes: int | None = None
     gpus: tuple[Gpu, ...] | None = None
     driver: Driver | None = None

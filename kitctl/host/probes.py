@@ -103,7 +103,7 @@ def host_probes(disks: Iterable[str], *, root: str = "") -> tuple[Probe, ...]:
         Probe(name="os-release", argv=("cat", f"{root}/etc/os-release")),
         Probe(name="cmdline", argv=("cat", "/proc/cmdline")),
         Probe(name="meminfo", argv=("cat", "/proc/meminfo")),
-        Probe(name="cpuinfo", argv=("grep", "-c", "^processor", "/proc/cpuinfo")),
+        Probe(name="cpuinfo", argv=("grep", "-E", "^(processor|vendor_id)", "/proc/cpuinfo")),
         Probe(name="module", argv=("cat", "/proc/driver/nvidia/version")),
         Probe(name="numa", argv=(*read, "-r", "--include=cpulist", f"{root}/sys/devices/system/node/")),
         Probe(name="shm", argv=("df", "-P", "-k", f"{root}/dev/shm")),

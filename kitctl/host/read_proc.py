@@ -18,6 +18,13 @@ def read_meminfo(text: str) -> dict[str, int]:
     return {name: int(kib) * 1024 for name, kib in found}
 
 
+def read_cpuinfo(text: str) -> tuple[int | None, str | None]:
+    """The number of CPUs and their vendor (``AuthenticAMD``) from /proc/cpuinfo."""
+    vendor = re.search(r"^vendor_id\s*:\s*(\S+)", text, re.MULTILINE)
+    count = len(re.findall(r"^processor\s*:", text, re.MULTILINE))
+    return count or None, vendor.group(1) if vendor else None
+
+
 def read_os_release(text: str) -> str | None:
     """The system's own name for people."""
     found = re.search(r'^PRETTY_NAME="?([^"\n]+)"?', text, re.MULTILINE)
