@@ -130,12 +130,14 @@ def load_kit(kit_dir: str) -> Kit:
     """The kit's overlays, base and flag spellings. Raises KitError (exit 2) for a broken file."""
     texts = load_kit_texts(kit_dir)
     base = texts.kit["compose/base.yaml"]
+    tree = read_yaml(base, source="compose/base.yaml")
     return Kit(
         texts=texts,
         base=base,
+        base_environment=tree["services"]["engine"]["environment"],
         overlays=load_overlays(texts),
         spellings=read_spellings(package_text("engine_flags.toml")),
-        container_port=int(read_yaml(base, source="compose/base.yaml")["x-kitctl"]["container_port"]),
+        container_port=int(tree["x-kitctl"]["container_port"]),
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 
 from kitctl.commands.planning import Planned, add_plan_arguments, make_plan
-from kitctl.edge.files import read_text, write_atomic
+from kitctl.edge.files import absolute, read_text, write_atomic
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
-from kitctl.render.compose import render_compose
+from kitctl.render.compose import render_compose, secret_text
+from kitctl.render.shell import render_shell, render_systemd
 from kitctl.result import Context, Result
 
-TARGETS = ("compose",)
+TARGETS = ("compose", "shell", "systemd")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,19 +25,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Write the files; exit 3, with the files written, when a finding blocks a start on this host."""
     planned = make_plan(args, context)
-    files = rendered_files(planned, args.to)
+    folder = absolute(args.output)
+    files = rendered_files(planned, args.to, folder)
     for name, text in files.items():
-        write_atomic(f"{args.output}/{name}", text)
+        write_atomic(f"{folder}/{name}", text)
     findings = planned.plan.findings
-    lines = (*finding_lines(findings), *(f"{args.output}/{name}" for name in sorted(files)))
-    data = {"schema": "kitctl.render/1", "to": args.to, "folder": args.output, "files": sorted(files)}
+    lines = (*finding_lines(findings), *(f"{folder}/{name}" for name in sorted(files)))
+    data = {"schema": "kitctl.render/1", "to": args.to, "folder": folder, "files": sorted(files)}
     return Result(data=data, lines=lines, exit=Exit.REFUSED if blocking(findings) else Exit.OK)
 
 
-def rendered_files(planned: Planned, target: str) -> dict[str, str]:
-    """The files of one target by name."""
-    del target
+def rendered_files(planned: Planned, target: str, folder: str) -> dict[str, str]:
+    """The files of one target by name; ``folder`` (absolute) is where they will lie."""
     plan = planned.plan
     key = read_text(plan.api_key_file).strip() if plan.api_key_file else None
     overlays = tuple(planned.kit.overlays[name] for name in plan.overlays)
-    return render_compose(plan, base=planned.kit.base, overlays=overlays, api_key=key)
+    if target == "shell":
+        secret = secret_text(key) if key is not None else None
+        return render_shell(plan, base_environment=planned.kit.base_environment, folder=folder, secret=secret)
+    files = render_compose(plan, base=planned.kit.base, overlays=overlays, api_key=key)
+    return files if target == "compose" else render_systemd(plan, files, folder=folder)

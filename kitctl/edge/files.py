@@ -59,3 +59,8 @@ def list_files(folder: str, suffix: str) -> tuple[str, ...]:
     """Sorted paths of the files in ``folder`` whose name ends in ``suffix``; empty without the folder."""
     where = Path(folder)
     return tuple(sorted(str(path) for path in where.glob(f"*{suffix}") if path.is_file()))
+
+
+def absolute(path: str) -> str:
+    """The path from the root, with ``~`` and ``..`` resolved."""
+    return str(Path(path).expanduser().resolve())

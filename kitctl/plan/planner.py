@@ -37,6 +37,7 @@ class Kit:
 
     texts: KitTexts
     base: str
+    base_environment: Mapping[str, str]
     overlays: Mapping[str, Overlay]
     spellings: Spellings
     container_port: int
@@ -109,8 +110,8 @@ def reserve(gpus: GpuChoice | None, facts: HostFacts) -> GpuReservation:
         return GpuReservation(driver=GpuDriver.NONE)
     if facts.engine is not None and facts.engine.gpu_driver == "cdi":
         names = tuple(f"nvidia.com/gpu={gpu}" for gpu in gpus.ids)
-        return GpuReservation(driver=GpuDriver.CDI, ids=names)
-    return GpuReservation(driver=GpuDriver.NVIDIA, ids=gpus.ids)
+        return GpuReservation(driver=GpuDriver.CDI, ids=names, indices=gpus.indices)
+    return GpuReservation(driver=GpuDriver.NVIDIA, ids=gpus.ids, indices=gpus.indices)
 
 
 def plan_mounts(

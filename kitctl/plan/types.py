@@ -65,10 +65,14 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuReservation:
-    """The GPUs that the container gets: exactly these ids (index or UUID), through this driver."""
+    """The GPUs that the container gets: exactly these ids (index, UUID or CDI name), through this driver.
+
+    ``indices`` are the same GPUs as the driver numbers them.
+    """
 
     driver: GpuDriver
     ids: tuple[str, ...] = ()
+    indices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,8 +40,13 @@ def render_compose(
     files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id))
     files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
     if api_key is not None:
-        files[SECRET_FILE] = yaml.safe_dump({"api-key": api_key})
+        files[SECRET_FILE] = secret_text(api_key)
     return files
+
+
+def secret_text(api_key: str) -> str:
+    """The engine's configuration file that holds the API key, so that no argv does."""
+    return str(yaml.safe_dump({"api-key": api_key}))
 
 
 def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
