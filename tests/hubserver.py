@@ -95,8 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_hub: Hub
 
-    def log_message(self, format: str, *args: object) -> None:
-        del format, args
+    def log_message(self, *args: object) -> None:
+        del args
 
     def do_HEAD(self) -> None:
         self._serve()

@@ -19,6 +19,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "fetch what is missing, proven by hash, and go on after any break",
     ),
     "verify": ("kitctl.commands.models_verify", "prove the files by hash; --repair fetches what is broken"),
+    "inspect": ("kitctl.commands.models_inspect", "what a model is: layers, experts, attention, KV bytes"),
+    "du": ("kitctl.commands.models_du", "what the store holds, in bytes"),
+    "prune": ("kitctl.commands.models_prune", "remove leftovers and what nothing refers to"),
+    "rm": ("kitctl.commands.models_rm", "remove a model's files from the store"),
 }
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 from kitctl.edge.lock_file import Locks
-from kitctl.edge.pull import Patience, PullSettings
+from kitctl.edge.pull import PullSettings
 from kitctl.edge.store_files import default_store
+from kitctl.edge.transfer import Patience
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import ModelEntry, find_entry, require_proven
+from kitctl.kit.models_lock import ModelEntry, find_entry, is_repo_name, require_proven
 from kitctl.result import Context
 
 
@@ -83,3 +84,14 @@ def proven_entries(locks: Locks, names: list[str], context: Context) -> tuple[Mo
         elif not entry.is_proven:
             context.say(f"{entry.repo}: {entry.state}, left out")
     return proven
+
+
+def require_repo_name(name: str) -> None:
+    """Raises KitError ``bad-repo`` (exit 2) for what cannot be a repository of a hub."""
+    if not is_repo_name(name):
+        raise KitError(
+            "bad-repo",
+            f"{name!r} is no repository name",
+            remedy="name it as OWNER/NAME, with @REVISION for a branch, tag or commit of the hub",
+            exit_code=Exit.USAGE,
+        )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.models_common import require_repo_name
 from kitctl.edge.clock import utc_date
 from kitctl.edge.hub import read_hub_model, read_small_file
 from kitctl.edge.lock_file import Locks, read_locks, write_entry
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import LockState, ModelEntry, is_repo_name
+from kitctl.kit.models_lock import ModelEntry
 from kitctl.result import Context, Result
 from kitctl.store.hub_model import HubModel, entry_of, unsafe_paths
 from kitctl.store.sizes import size_text
@@ -41,13 +42,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 def _lock(word: str, drafter_for: str | None, locks: Locks, context: Context) -> ModelEntry:
     repo, _, revision = word.partition("@")
     old = next((entry for entry in locks.merged.models if entry.repo == repo), None)
-    if not is_repo_name(repo) or (old and old.state is LockState.GENERATED):
-        raise KitError(
-            "bad-repo",
-            f"{repo!r} is no repository of a hub",
-            remedy="name it as OWNER/NAME, with @REVISION for a branch, tag or commit",
-            exit_code=Exit.USAGE,
-        )
+    require_repo_name(repo)
     wanted = revision or (old.revision if old and old.revision else "main")
     model = read_hub_model(repo, wanted, say=context.say)
     _refuse_unsafe(model)

@@ -126,7 +126,7 @@ def _prove(
 ) -> FileVerdict | None:
     try:
         key = stat_key(path)
-        digest = _hash_file(file, path, came, stop)
+        digest = hash_path(file, path, came, stop)
         if digest == file.blob_name:
             if stat_key(path) == key:
                 attestations.remember(Proof(key=key, digest=digest))
@@ -137,7 +137,8 @@ def _prove(
         return FileVerdict(path=file.path, fault=Fault.UNREADABLE, cause="cannot be read", evidence=evidence)
 
 
-def _hash_file(file: LockedFile, path: Path, came: Callable[[int], None], stop: threading.Event) -> str:
+def hash_path(file: LockedFile, path: Path, came: Callable[[int], None], stop: threading.Event) -> str:
+    """The hash of ``path`` in the kind of ``file``. Raises OSError; StoppedError when ``stop`` is set."""
     digest = new_hash(file)
     buffer = memoryview(bytearray(READ_BYTES))
     with path.open("rb", buffering=0) as handle:

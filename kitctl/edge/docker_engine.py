@@ -108,6 +108,20 @@ def containers_of(label: str, value: str | None = None) -> tuple[ContainerState,
     return tuple(sorted((_state(c) for c in found), key=lambda state: state.started_at or ""))
 
 
+def running_mounts() -> tuple[tuple[str, str], ...]:
+    """Container name and host folder of every bind mount of a running container.
+
+    Raises KitError ``engine-unreachable`` (exit 10).
+    """
+    found = _client().containers.list(ignore_removed=True)
+    return tuple(
+        (str(container.name), str(mount["Source"]))
+        for container in found
+        for mount in container.attrs.get("Mounts") or ()
+        if mount.get("Type") == "bind"
+    )
+
+
 def container_state(container_id: str) -> ContainerState | None:
     """The container's state now, or ``None`` when it is gone."""
     import docker.errors

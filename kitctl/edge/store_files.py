@@ -46,7 +46,10 @@ def locate_model(entry: ModelEntry, store_dir: str) -> ModelPlace:
     mount_dir, model_dir = mount_and_model_dir(store, entry)
     seen = tuple(_look_at(file, mount_dir, model_dir, in_store=entry.path is None) for file in entry.files)
     is_there = Path(mount_dir / model_dir).is_dir()
-    return place_of(entry, mount_dir=mount_dir, model_dir=model_dir, is_there=is_there, seen=seen)
+    option = "" if str(store) == default_store() else f" --store {store}"
+    return place_of(
+        entry, mount_dir=mount_dir, model_dir=model_dir, is_there=is_there, seen=seen, store_option=option
+    )
 
 
 def _look_at(file: LockedFile, mount: PurePosixPath, model: PurePosixPath, *, in_store: bool) -> FileSeen:

@@ -190,7 +190,7 @@ def _pump_xet(
 
 
 def _open_xet(source: Source, start: int) -> Any:
-    from hf_xet import XetFileInfo
+    from hf_xet import XetFileInfo  # type: ignore[import-untyped]  # the wheel has no types
     from huggingface_hub.utils._xet import (
         XetFileData,
         get_xet_session,
@@ -202,7 +202,8 @@ def _open_xet(source: Source, start: int) -> Any:
     headers = dict(source.headers)
     data = XetFileData(file_hash=source.xet.file_hash, refresh_route=source.xet.refresh_url)
     info = refresh_xet_connection_info(file_data=data, headers=headers)
-    group = get_xet_session().new_download_stream_group(
+    session: Any = get_xet_session()  # type: ignore[no-untyped-call]  # untyped in huggingface_hub 2.4
+    group = session.new_download_stream_group(
         endpoint=info.endpoint,
         token=info.access_token,
         token_expiry_unix_secs=info.expiration_unix_epoch,

@@ -65,3 +65,16 @@ def ref_path(folder: PurePosixPath, revision: str) -> PurePosixPath:
 def lock_path(store: PurePosixPath, repo: str) -> PurePosixPath:
     """The file that whoever fills the repository's folder holds; caches of Hugging Face skip ``.locks``."""
     return store / ".locks" / f"models--{repo.replace('/', '--')}" / "kitctl.lock"
+
+
+def name_of_folder(folder: PurePosixPath) -> str:
+    """``OWNER/NAME`` of a snapshot in a Hugging Face cache, else ``local/FOLDER``."""
+    repo = folder.parent.parent.name
+    if folder.parent.name == _SNAPSHOTS and repo.startswith("models--"):
+        return repo_of_folder(repo)
+    return f"local/{folder.name}"
+
+
+def repo_of_folder(name: str) -> str:
+    """``OWNER/NAME`` of ``models--OWNER--NAME``."""
+    return name.removeprefix("models--").replace("--", "/")

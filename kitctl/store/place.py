@@ -47,7 +47,8 @@ class ModelPlace:
     leaves the mount (files for which that is not so are ``outside``).
 
     ``is_there`` says whether the model's folder exists. ``missing_bytes`` is ``None`` when nothing is known
-    of the model's files (a reconstructed entry without a stated size).
+    of the model's files (a reconstructed entry without a stated size). ``store_option`` is what a command
+    needs to find this store again: `` --store DIR``, or nothing for the default store.
     """
 
     repo: str
@@ -57,6 +58,7 @@ class ModelPlace:
     is_there: bool
     seen: tuple[FileSeen, ...]
     total_bytes: int | None
+    store_option: str = ""
 
     @property
     def host_dir(self) -> PurePosixPath:
@@ -93,6 +95,7 @@ def place_of(
     model_dir: PurePosixPath,
     is_there: bool,
     seen: tuple[FileSeen, ...],
+    store_option: str = "",
 ) -> ModelPlace:
     """The place of ``entry`` from what was seen on disk."""
     return ModelPlace(
@@ -103,4 +106,5 @@ def place_of(
         is_there=is_there,
         seen=seen,
         total_bytes=entry.size_bytes,
+        store_option=store_option,
     )

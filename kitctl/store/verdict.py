@@ -128,7 +128,7 @@ def findings_of(entry: ModelEntry, place: ModelPlace, verdicts: Sequence[FileVer
     absent = [v for v in verdicts if v.fault is Fault.MISSING]
     broken = [v for v in verdicts if v.fault is not Fault.MISSING]
     found = [_missing(entry, place, absent)] if absent else []
-    return (*found, *(_broken(entry, verdict) for verdict in broken))
+    return (*found, *(_broken(entry, place, verdict) for verdict in broken))
 
 
 def _unlocked(entry: ModelEntry) -> Finding:
@@ -149,17 +149,21 @@ def _missing(entry: ModelEntry, place: ModelPlace, absent: Sequence[FileVerdict]
         severity=Severity.NOTE,
         cause=f"{len(absent)} of {len(entry.files)} files of {entry.repo} are missing, {size} to fetch",
         evidence=tuple(verdict.path for verdict in absent[:5]),
-        remedy=f"kitctl models pull {entry.repo}",
+        remedy=f"kitctl models pull {entry.repo}{place.store_option}",
         where=str(place.mount_dir),
     )
 
 
-def _broken(entry: ModelEntry, verdict: FileVerdict) -> Finding:
+def _broken(entry: ModelEntry, place: ModelPlace, verdict: FileVerdict) -> Finding:
+    mend = "pull" if verdict.fault in (Fault.UNLINKED, Fault.OUTSIDE) else "verify --repair"
+    remedy = f"kitctl models {mend} {entry.repo}{place.store_option}"
+    if entry.path is not None:
+        remedy = f"restore {verdict.path} in {entry.path}, or kitctl models rm {entry.repo} and pull it"
     return Finding(
         code=f"model-{verdict.fault}",
         severity=Severity.BLOCK,
         cause=f"{entry.repo}: {verdict.path} {verdict.cause}",
         evidence=verdict.evidence,
-        remedy=f"kitctl models verify --repair {entry.repo}",
-        where=verdict.path,
+        remedy=remedy,
+        where=str(place.host_dir / verdict.path),
     )

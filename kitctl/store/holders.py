@@ -1,0 +1,26 @@
+"""Who still needs a model's files?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+
+def holders_of(
+    folder: PurePosixPath, *, mounts: Sequence[tuple[str, str]], is_locked: bool, stacks: Sequence[str]
+) -> tuple[str, ...]:
+    """A line for each: running containers that mount ``folder`` (or a part or parent of it), the lock, stacks.
+
+    ``mounts``: container name and host folder.
+    """
+    lines = [
+        f"the running container {name} mounts {path}" for name, path in mounts if _overlaps(folder, path)
+    ]
+    lines += ["models.lock names it"] if is_locked else []
+    lines += [f"stacks use it: {', '.join(sorted(stacks))}"] if stacks else []
+    return tuple(lines)
+
+
+def _overlaps(folder: PurePosixPath, other: str) -> bool:
+    path = PurePosixPath(other)
+    return folder.is_relative_to(path) or path.is_relative_to(folder)
