@@ -57,19 +57,26 @@ class _Place:
         return _HOST_ROOT if self.via_container else ""
 
 
-def gather_host_facts(*, engine: str | None, disks: tuple[str, ...], timeout_scale: float = 1.0) -> HostFacts:
+def gather_host_facts(
+    *, engine: str | None, disks: tuple[str, ...], timeout_scale: float = 1.0, trials: bool = True
+) -> HostFacts:
     """All facts of the host that ``engine`` (an address, a context or the one in use) runs on.
 
+    ``trials`` starts short containers that settle how GPUs and limits are granted; a plan without GPUs needs none.
+
     Never raises for a probe: what could not be read is ``None`` with its reason. ``disks`` are paths on that
-    host whose free space is wanted. ``timeout_scale`` stretches or shrinks every time limit.
+    host whose free space is wanted. ``trials`` lets short containers settle what no list shows: whether the engine
+    gives GPUs and raises limits. ``timeout_scale`` stretches or shrinks every time limit.
     """
     place = _place(engine)
     asked_at_s = time.time()
     on_host = (*host_probes(disks, root=place.root), *gpu_probes())
     answers = _ask(_scaled(engine_probes(), timeout_scale))
     images = [image.reference for image in read_images(_stdout(answers, "images"))][:_IMAGES_TRIED]
-    answers |= _ask_trials(images, timeout_scale)
-    ways = gpu_words(assemble_facts(answers, disks=()).engine)
+    if trials:
+        if trials:
+        answers |= _ask_trials(images, timeout_scale)
+    ways = gpu_words(assemble_facts(answers, disks=()).engine, may_try=trials or place.via_container)
     probed_on = "ssh" if place.login else "here"
     if place.via_container:
         probed_on, found = _ask_in_container(_scaled(on_host, timeout_scale), images, ways, whole_host=True)

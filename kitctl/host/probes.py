@@ -167,9 +167,13 @@ TRIALS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def gpu_words(engine: ContainerEngine | None) -> tuple[tuple[str, ...], ...]:
-    """How a container asks this engine for all GPUs: the ways to try, one after another."""
+def gpu_words(engine: ContainerEngine | None, *, may_try: bool) -> tuple[tuple[str, ...], ...]:
+    """How a container asks this engine for all GPUs: the ways to take, one after another until one works.
+
+    ``may_try``: also try when nothing says that the engine has a way; else only the way without GPUs is left.
+    """
     hook = ("--gpus", "all", "-e", "NVIDIA_DRIVER_CAPABILITIES=compute,utility")
     cdi = ("--device", "nvidia.com/gpu=all")
     known = {"nvidia": (hook,), "cdi": (cdi,), "none": ((),)}
-    return known.get(engine.gpu_driver or "", (hook, cdi, ())) if engine is not None else (hook, cdi, ())
+    unsettled = (hook, cdi, ()) if may_try else ((),)
+    return known.get(engine.gpu_driver or "", unsettled) if engine is not None else unsettled

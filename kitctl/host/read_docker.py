@@ -11,7 +11,7 @@ from typing import Any
 from kitctl.host.facts import Container, ContainerEngine, Unknown
 
 _LABEL_PROJECT = "com.docker.compose.project"
-_LABEL_STACK = "kitctl.stack"
+_LABEL_STACK = "io.kitctl.stack"
 _PUBLISHED = re.compile(r":(\d+)(?:-(\d+))?->")
 _SIZE = re.compile(r"([\d.]+)([kMGT]?B)")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
