@@ -62,36 +62,41 @@ def gather_host_facts(
 ) -> HostFacts:
     """All facts of the host that ``engine`` (an address, a context or the one in use) runs on.
 
-    ``trials`` starts short containers that settle how GPUs and limits are granted; a plan without GPUs needs none.
-
     Never raises for a probe: what could not be read is ``None`` with its reason. ``disks`` are paths on that
     host whose free space is wanted. ``trials`` lets short containers settle what no list shows: whether the engine
     gives GPUs and raises limits. ``timeout_scale`` stretches or shrinks every time limit.
     """
     place = _place(engine)
     asked_at_s = time.time()
-    on_host = (*host_probes(disks, root=place.root), *gpu_probes())
     answers = _ask(_scaled(engine_probes(), timeout_scale))
     images = [image.reference for image in read_images(_stdout(answers, "images"))][:_IMAGES_TRIED]
     if trials:
-        if trials:
         answers |= _ask_trials(images, timeout_scale)
     ways = gpu_words(assemble_facts(answers, disks=()).engine, may_try=trials or place.via_container)
-    probed_on = "ssh" if place.login else "here"
+    probed_on, found = _ask_host(place, disks, images=images, ways=ways, scale=timeout_scale)
+    return assemble_facts(answers | found, disks=disks, asked_at_s=asked_at_s, probed_on=probed_on)
+
+
+def _ask_host(
+    place: _Place,
+    disks: tuple[str, ...],
+    *,
+    images: Sequence[str],
+    ways: Sequence[tuple[str, ...]],
+    scale: float,
+) -> tuple[str, dict[str, Answer]]:
+    """Everything that is asked of the host itself, and in words where it was asked."""
+    on_host = _scaled((*host_probes(disks, root=place.root), *gpu_probes()), scale)
     if place.via_container:
-        probed_on, found = _ask_in_container(_scaled(on_host, timeout_scale), images, ways, whole_host=True)
-        answers |= found
-    else:
-        answers |= _ask_place(place, _scaled(on_host, timeout_scale))
-        answers |= _retry_query(place, answers, timeout_scale)
-    if not place.via_container and answers["smi-query"].is_tool_missing and ways != ((),):
-        where, found = _ask_in_container(_scaled(gpu_probes(), timeout_scale), images, ways, whole_host=False)
-        answers |= {name: answer for name, answer in found.items() if answer.exit_code is not None}
-        probed_on = f"{probed_on}, GPUs in {where}" if found["smi-query"].ok else probed_on
-    details = _scaled(detail_probes(*first_pass(answers), root=place.root), timeout_scale)
-    if not place.via_container and details:
-        answers |= _ask_place(place, details)
-    return assemble_facts(answers, disks=disks, asked_at_s=asked_at_s, probed_on=probed_on)
+        return _ask_in_container(on_host, images, ways, whole_host=True)
+    where, found = "ssh" if place.login else "here", _ask_place(place, on_host)
+    found |= _retry_query(place, found, scale)
+    if found["smi-query"].is_tool_missing and ways != ((),):
+        inside, seen = _ask_in_container(_scaled(gpu_probes(), scale), images, ways, whole_host=False)
+        found |= {name: answer for name, answer in seen.items() if answer.exit_code is not None}
+        where = f"{where}, GPUs in {inside}" if seen["smi-query"].ok else where
+    details = _scaled(detail_probes(*first_pass(found)), scale)
+    return where, found | (_ask_place(place, details) if details else {})
 
 
 def _place(engine: str | None) -> _Place:
