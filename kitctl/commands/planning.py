@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
+from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
 from kitctl.edge.package_data import package_text
 from kitctl.edge.store_files import default_store, locate_model, quick_verify
@@ -20,9 +21,11 @@ from kitctl.kit.settings import read_setting
 from kitctl.kit.stack import Stack
 from kitctl.kit.yaml_reader import read_yaml
 from kitctl.plan.flag_spelling import read_spellings
+from kitctl.plan.host_checks import check_host
+from kitctl.plan.host_need import need_of_plan
 from kitctl.plan.image_choice import choose_image
 from kitctl.plan.own_checks import check_plan
-from kitctl.plan.placement import place_stack
+from kitctl.plan.placement import Placement, place_stack
 from kitctl.plan.planner import Kit, compose_plan
 from kitctl.plan.rehearsal import resolve_for_host, stack_wants_gpus
 from kitctl.plan.types import Plan, PlannedModel, Request
@@ -121,7 +124,7 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
         models=tuple(place_model(entry, role, store_dir) for role, entry in entries.items()),
         facts=facts,
     )
-    findings = (*placement.findings, *judge(plan, facts, entries, archs=placement.archs))
+    findings = (*placement.findings, *judge(plan, placement, facts, store_dir=store_dir))
     plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)))
     return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store_dir)
 
@@ -176,10 +179,16 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
     )
 
 
-def judge(
-    plan: Plan, facts: HostFacts, entries: Mapping[str, ModelEntry], *, archs: tuple[str, ...]
-) -> tuple[Finding, ...]:
+def judge(plan: Plan, placement: Placement, facts: HostFacts, *, store_dir: str) -> tuple[Finding, ...]:
     """All checks, each run whatever the others say."""
-    del facts, entries, archs
     models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
-    return (*check_plan(plan), *models)
+    missing = sum(model.missing_bytes or 0 for model in plan.models)
+    need = need_of_plan(
+        plan,
+        overlays=placement.overlays,
+        image_cuda=plan.image.cuda,
+        image_archs=plan.image.archs,
+        own_project=plan.project,
+        disk_bytes={store_dir: missing} if missing else None,
+    )
+    return (*check_plan(plan), *models, *check_host(facts, need=need, tables=load_host_tables()))

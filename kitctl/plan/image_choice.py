@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kitctl.kit.pins import LOCK_FILES, choose_release, image_tag, load_pin_set, read_pins
+from kitctl.kit.pins import LOCK_FILES, Stage, choose_release, image_tag, load_pin_set, read_pins
 from kitctl.kit.stack import Stack
 from kitctl.plan.types import ImageChoice, Request
 
@@ -29,4 +29,6 @@ def choose_image(stack: Stack, request: Request, *, pin_texts: Mapping[str, str]
         stage=stack.image.stage,
         name=stack.image.name,
         pins_hash=pin_set.pins_hash,
+        cuda=pin_set.entry.cuda,
+        archs=pin_set.entry.arch if stack.image.stage == Stage.GPU else None,
     )

@@ -93,6 +93,8 @@ class ImageChoice:
     stage: str
     name: str | None
     pins_hash: str | None = None
+    cuda: str | None = None
+    archs: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
