@@ -27,6 +27,10 @@ COMMANDS: dict[str, Command] = {
     ),
     "stacks": Command("kitctl.commands.stacks", "list the serving configurations"),
     "overlays": Command("kitctl.commands.overlays", "list the kinds of host"),
+    "doctor": Command(
+        "kitctl.commands.doctor", "probe the host and print every cause of a failed or slow start"
+    ),
+    "topo": Command("kitctl.commands.topo", "draw how the GPUs are linked and which go best together"),
     "plan": Command(
         "kitctl.commands.plan", "decide what would run on this host and whether it can; starts nothing"
     ),

@@ -45,9 +45,10 @@ class Planned:
     store_dir: str
 
 
-def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plan_arguments(parser: argparse.ArgumentParser, *, stack_is_optional: bool = False) -> None:
     """The options that decide a plan."""
-    parser.add_argument("stack", metavar="STACK", help="a name that 'kitctl stacks' prints")
+    nargs = "?" if stack_is_optional else None
+    parser.add_argument("stack", metavar="STACK", nargs=nargs, help="a name that 'kitctl stacks' prints")
     parser.add_argument("--gpus", metavar="LIST", help="GPUs to reserve: 0-7, 4,5, all or UUIDs")
     parser.add_argument(
         "--overlay", metavar="NAME", help="the host kind's overlay (default: from the GPUs' links)"

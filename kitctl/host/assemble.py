@@ -177,7 +177,11 @@ def _engine(answers: Answers, known: _Known) -> ContainerEngine | None:
 
 
 def _why(answers: Answers, name: str) -> str:
-    return answers[name].why() if name in answers else "no local image to try it with"
+    return (
+        answers[name].why()
+        if name in answers
+        else "not tried: only doctor and up start short containers, of an image that the engine holds"
+    )
 
 
 def _cdi(answers: Answers) -> tuple[str, ...] | None:

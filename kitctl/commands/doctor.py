@@ -1,0 +1,72 @@
+"""``kitctl doctor``: every cause of a failed or slow start that the host shows now, with evidence and remedy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from kitctl.commands.planning import add_plan_arguments, make_plan, read_facts
+from kitctl.edge.files import write_atomic
+from kitctl.edge.host_data import load_host_tables
+from kitctl.edge.store_files import default_store
+from kitctl.errors import Exit
+from kitctl.finding import Finding, blocking, finding_lines, without_skipped
+from kitctl.host.facts import HostFacts
+from kitctl.host.facts_json import encode_facts
+from kitctl.host.facts_text import facts_lines
+from kitctl.host.redact import redacted_report
+from kitctl.plan.host_checks import check_host
+from kitctl.result import Context, Result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of ``doctor``: those of a plan, with the stack left open."""
+    add_plan_arguments(parser, stack_is_optional=True)
+    parser.add_argument(
+        "--report", metavar="FILE", help="write facts and findings, redacted, for a bug report"
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> Result:
+    """Facts and findings; exit 3 when one blocks."""
+    facts, findings = examine(args, context)
+    if args.report:
+        write_atomic(args.report, redacted_report(facts, findings))
+        context.say(f"wrote {args.report}; read it before you send it")
+    blocked = bool(blocking(findings))
+    return Result(
+        data=doctor_data(facts, findings),
+        lines=(*facts_lines(facts), "", *verdict_lines(findings)),
+        exit=Exit.REFUSED if blocked else Exit.OK,
+    )
+
+
+def examine(args: argparse.Namespace, context: Context) -> tuple[HostFacts, tuple[Finding, ...]]:
+    """The host alone, or with a stack what stands against that stack there."""
+    if args.stack is not None:
+        planned = make_plan(args, context)
+        return planned.facts, planned.plan.findings
+    facts = read_facts(args.facts, context, disks=(args.store or default_store(),), trials=True)
+    findings = check_host(facts, need=None, tables=load_host_tables())
+    return facts, without_skipped(findings, frozenset(args.skip))
+
+
+def doctor_data(facts: HostFacts, findings: Sequence[Finding]) -> dict[str, object]:
+    """What ``--json`` prints; ``--facts`` reads it back."""
+    rows = [
+        {
+            "code": one.code,
+            "severity": one.severity,
+            "cause": one.cause,
+            "evidence": list(one.evidence),
+            "remedy": one.remedy,
+            "where": one.where,
+        }
+        for one in findings
+    ]
+    return {"schema": "kitctl.doctor/1", "facts": encode_facts(facts), "findings": rows}
+
+
+def verdict_lines(findings: Sequence[Finding]) -> list[str]:
+    """The findings, worst first, or that there are none."""
+    return finding_lines(findings) if findings else ["nothing stands in the way"]
