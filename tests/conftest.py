@@ -1,9 +1,17 @@
 """Fixtures that several folders of tests share, and the flag that accepts changed gold files."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from gpuhost.fixtures import gpu_host, gpuless_host, nvlink_host
+from hypothesis import HealthCheck, settings
+from kitctl_process import KitUser, new_user
+from stub_engine.image import stub_image
 
 __all__ = ["gpu_host", "gpuless_host", "nvlink_host"]
+settings.register_profile("kitctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kitctl")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,3 +22,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def accept(request: pytest.FixtureRequest) -> bool:
     """Whether changed gold files are written instead of refused."""
     return bool(request.config.getoption("--accept"))
+
+
+@pytest.fixture
+def kit_user(tmp_path: Path) -> Iterator[KitUser]:
+    """A user of kitctl with folders, name and port of its own."""
+    with new_user(tmp_path) as user:
+        yield user
+
+
+@pytest.fixture(scope="session")
+def stub() -> str:
+    """The image of the stub engine on this machine's engine."""
+    return stub_image()

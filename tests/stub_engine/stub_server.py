@@ -1,0 +1,112 @@
+"""A server that starts, logs, answers and dies as SGLang does, in a fraction of a second.
+
+Behaviour comes from the environment, since the arguments are the engine's own:
+STUB_MODE   serve | crash (leave with STUB_CODE) | hang (log nothing more) | never-ready (health says 503)
+STUB_AT     the phase of start.log at which crash and hang happen (started, weights, kv_cache, ready ...)
+STUB_CODE   exit code of a crash
+STUB_STEP_S seconds before each log line
+STUB_LAST   a line that is logged just before the crash or hang
+STUB_DEAF   1: SIGTERM is ignored
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+MODE = os.environ.get("STUB_MODE", "serve")
+AT = os.environ.get("STUB_AT", "")
+STEP_S = float(os.environ.get("STUB_STEP_S", "0.02"))
+SENTENCE = "Hello from kitctl: this stack is up and answers."
+
+
+def flag(name, default=None):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else default
+
+
+def api_key():
+    path = flag("--config")
+    return Path(path).read_text().partition(":")[2].strip() if path else None
+
+
+def log(text):
+    print(time.strftime("[%Y-%m-%d %H:%M:%S] ", time.gmtime()) + text, flush=True)
+
+
+def misbehave():
+    last = os.environ.get("STUB_LAST")
+    if last:
+        log(last)
+    if MODE == "crash":
+        os._exit(int(os.environ.get("STUB_CODE", "1")))
+    while MODE == "hang":
+        time.sleep(1)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def reply(self, code, body, kind="application/json"):
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def is_let_in(self):
+        return KEY is None or self.headers.get("Authorization") == f"Bearer {KEY}"
+
+    def do_GET(self):
+        if self.path.startswith("/health"):
+            self.reply(503 if MODE == "never-ready" else 200, {})
+        elif self.path == "/v1/models" and self.is_let_in():
+            model = {
+                "id": MODEL,
+                "object": "model",
+                "created": 0,
+                "owned_by": "sglang",
+                "max_model_len": 2048,
+            }
+            self.reply(200, {"object": "list", "data": [model]})
+        else:
+            self.reply(404 if self.is_let_in() else 401, {"error": "no"})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.is_let_in():
+            self.reply(401, {"error": "Unauthorized"})
+            return
+        usage = {"prompt_tokens": 9, "completion_tokens": 11, "total_tokens": 20}
+        head = {"id": "stub", "created": 0, "model": asked["model"]}
+        message = {"role": "assistant", "content": SENTENCE}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        self.reply(200, {**head, "object": "chat.completion", "choices": [choice], "usage": usage})
+
+
+def stop(signum, frame):
+    log("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
+    os._exit(0)
+
+
+MODEL, KEY = flag("--served-model-name"), api_key()
+signal.signal(signal.SIGTERM, signal.SIG_IGN if os.environ.get("STUB_DEAF") else stop)
+for raw in (Path(__file__).parent / "start.log").read_text().splitlines()[1:]:
+    phase, _, text = raw.partition(": ")
+    is_phase = phase in ("started", "distributed", "weights", "kv_cache", "ready")
+    time.sleep(STEP_S)
+    if is_phase and phase == "ready":
+        server = ThreadingHTTPServer(("0.0.0.0", int(flag("--port"))), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    log(text if is_phase else raw)
+    if is_phase and phase == AT:
+        misbehave()
+while True:
+    time.sleep(3600)
