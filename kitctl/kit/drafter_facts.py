@@ -90,7 +90,7 @@ def read_drafter_facts(text: str, *, source: str = "drafter config.json") -> Dra
         head_dim=part.whole_or_none("head_dim") or part.whole("hidden_size") // heads,
         block_size=_whole(inner, root, "block_size"),
         num_target_layers=_whole(inner, root, "num_target_layers"),
-        target_layer_ids=inner.wholes_or_none("target_layer_ids") or root.wholes_or_none("target_layer_ids"),
+        target_layer_ids=_layer_ids(inner, root),
         mask_token=inner.text_or_none("mask_token") or root.text_or_none("mask_token"),
         mask_token_id=_whole(inner, root, "mask_token_id"),
         mask_at_top_level=inner.first("mask_token_id", "mask_token") is None
@@ -106,6 +106,11 @@ def read_drafter_facts(text: str, *, source: str = "drafter config.json") -> Dra
 def _whole(inner: Section, root: Section, name: str) -> int | None:
     found = inner.whole_or_none(name)
     return found if found is not None else root.whole_or_none(name)
+
+
+def _layer_ids(inner: Section, root: Section) -> tuple[int, ...] | None:
+    found = inner.wholes_or_none("target_layer_ids")
+    return found if found is not None else root.wholes_or_none("target_layer_ids")
 
 
 def _kind(root: Section, flash: Section | None) -> DrafterKind:

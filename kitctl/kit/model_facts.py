@@ -112,6 +112,7 @@ class ModelFacts:
     attention_bias: bool
     qk_norm: bool
     mtp_layers: int
+    custom_code: bool
     index_head_dim: int | None
     kv_layer_ids: tuple[int, ...]
     irregular_kv: str | None
@@ -162,6 +163,7 @@ def read_model_facts(text: str, *, source: str = "config.json") -> ModelFacts:
         qk_norm=(part.text_or_none("model_type") or "").startswith("qwen3")
         or part.flag("use_qk_norm", default=False),
         mtp_layers=part.whole_or_none("num_nextn_predict_layers") or 0,
+        custom_code=root.section_or_none("auto_map") is not None,
         index_head_dim=part.whole_or_none("index_head_dim"),
         kv_layer_ids=kv_layer_ids,
         irregular_kv=irregular,
