@@ -42,6 +42,7 @@ from kitctl.host.read_proc import (
     with_containers,
 )
 
+_UNTRIED = "not tried: it needs a short container of an image that the engine holds"
 NOFILE_WANTED = 1048576
 STACK_WANTED_BYTES = 67108864
 
@@ -177,11 +178,7 @@ def _engine(answers: Answers, known: _Known) -> ContainerEngine | None:
 
 
 def _why(answers: Answers, name: str) -> str:
-    return (
-        answers[name].why()
-        if name in answers
-        else "not tried: only doctor and up start short containers, of an image that the engine holds"
-    )
+    return answers[name].why() if name in answers else _UNTRIED
 
 
 def _cdi(answers: Answers) -> tuple[str, ...] | None:

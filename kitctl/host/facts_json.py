@@ -9,6 +9,7 @@ import msgspec
 
 from kitctl.errors import Exit, KitError
 from kitctl.host.facts import HostFacts
+from kitctl.kit.typed import read_typed
 
 
 def encode_facts(facts: HostFacts) -> dict[str, Any]:
@@ -28,11 +29,9 @@ def decode_facts(text: str, *, source: str) -> HostFacts:
     except ValueError as broken:
         raise _bad(source, f"it is no JSON: {broken}") from broken
     inner = tree.get("facts", tree) if isinstance(tree, dict) else tree
-    try:
-        return msgspec.convert(inner, HostFacts)
-    except msgspec.ValidationError as wrong:
-        what, _, path = str(wrong).partition(" - at ")
-        raise _bad(source, f"{path.strip('`').removeprefix('$.') or 'facts'}: {what}") from wrong
+    if not isinstance(inner, dict):
+        raise _bad(source, "it is no JSON object")
+    return read_typed(inner, HostFacts, source_of=lambda _: source, code="bad-facts")
 
 
 def _bad(source: str, what: str) -> KitError:
