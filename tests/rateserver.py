@@ -127,7 +127,10 @@ class RateServer:
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.tls is not None:
-            sock = self.tls.wrap_socket(sock, server_side=True)
+            try:
+                sock = self.tls.wrap_socket(sock, server_side=True)
+            except OSError:
+                return
         connection = Connection(sock)
         connection.ready_ns = time.monotonic_ns() + int(self.how.accept_delay_ms * 1e6)
         sock.setblocking(False)
@@ -219,10 +222,9 @@ class RateServer:
         streams = asked.get("stream", False)
         shape = Shape(how, path, asked, prompt, cached, reason)
         due = arrived + int(how.ttft_ms * 1e6)
-        if streams:
-            closing = "Connection: close\r\n" if how.close else ""
-            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n{closing}"
-            opening = (head + "Transfer-Encoding: chunked\r\n\r\n").encode()
+        closing = "Connection: close\r\n" if how.close else ""
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n{closing}"
+        opening = (head + "Transfer-Encoding: chunked\r\n\r\n").encode()
         first = last = 0
         sent = 0
         while sent < total:
@@ -236,11 +238,7 @@ class RateServer:
             if streams:
                 self.send(connection, opening + chunked(shape.piece(sent, count, final=sent >= total)))
                 opening = b""
-            if how.cut_every and number % how.cut_every == 0 and sent * 2 > total:
-                self.close(connection)
-                return
-            if how.stream_error_every and number % how.stream_error_every == 0 and sent * 2 > total:
-                self.send(connection, chunked(b'data: {"error":{"message":"planted"}}\n\n') + b"0\r\n\r\n")
+            if sent * 2 > total and self.breaks_off(connection, number):
                 return
             due += int(how.step_ms * 1e6)
             if how.stall_every and number % how.stall_every == 0 and sent == count:
@@ -258,6 +256,16 @@ class RateServer:
         connection.served += 1
         if how.close or (how.keep_idle_requests and connection.served >= how.keep_idle_requests):
             self.close(connection)
+
+    def breaks_off(self, connection: Connection, number: int) -> bool:
+        how = self.how
+        if how.cut_every and number % how.cut_every == 0:
+            self.close(connection)
+            return True
+        if how.stream_error_every and number % how.stream_error_every == 0:
+            self.send(connection, chunked(b'data: {"error":{"message":"planted"}}\n\n') + b"0\r\n\r\n")
+            return True
+        return False
 
     def prompt_tokens(self, asked: dict[str, Any]) -> int:
         prompt = asked.get("prompt") or asked.get("input_ids") or asked.get("text")

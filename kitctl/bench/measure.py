@@ -87,6 +87,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     server: Counters | None = None
     flushed: bool | None = None
     gpu: Gpu | None = None
+    retakes: int = 0
     schema: str = "kitctl.bench.repeat/1"
 
 

@@ -1,31 +1,22 @@
-"""What does a point say over all its repeats, and may it be believed? The result types and the rules of validity."""
+"""What does a point say over all its repeats, and may it be believed? The result type."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from kitctl.bench.measure import Gpu, Health, Repeat
 from kitctl.bench.statistics import Spread, interval_of, mean, spread_of, spread_of_bins
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Beyond these a point is refused. Shares are of 1.
-
-    ``template_tokens``: cached tokens a chat request may have for the template's own head, which all share.
-    """
-
-    error_share: float = 0.01
-    cached_share: float = 0.01
-    template_tokens: int = 32
-    counter_difference: float = 0.01
-    cpu_share: float = 0.9
-    lag_mean_ms: float = 2.0
-    lag_share_of_ttft: float = 0.03
-    late_ms: float = 50.0
-    window_completions_per_stream: float = 2.0
+from kitctl.bench.validity import (
+    Limits,
+    cached_share,
+    counter_difference,
+    invalid_reasons,
+    notes_of,
+    sum_counts,
+    worst_health,
+)
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,11 +99,11 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
         errors=sum(repeat.errors for repeat in repeats),
         valid=not reasons,
         invalid_reasons=reasons,
-        notes=tuple(_notes(repeats, limits)),
+        notes=tuple(notes_of(repeats, limits)),
         repeats=len(repeats),
         completed=answered,
-        error_kinds=_sum_counts(repeat.error_kinds for repeat in repeats),
-        stops=_sum_counts(repeat.stops for repeat in repeats),
+        error_kinds=sum_counts(repeat.error_kinds for repeat in repeats),
+        stops=sum_counts(repeat.stops for repeat in repeats),
         stopped_early=sum(repeat.stopped_early for repeat in repeats),
         total_tokens_per_s=_mean_rate(repeats, "output_tokens", "prompt_tokens") if known else None,
         requests_per_s=_mean_rate(repeats, "completed"),
@@ -128,7 +119,7 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
         goodput_requests_per_s=_goodput(repeats, goal),
         accept_length=_accept_length(repeats),
         server_counter_difference=counter_difference(repeats),
-        client=_worst_health(repeats),
+        client=worst_health(repeats),
         gpu=next((repeat.gpu for repeat in repeats if repeat.gpu is not None), None),
     )
 
@@ -189,28 +180,6 @@ def _goodput(repeats: Sequence[Repeat], goal: Goal | None) -> float | None:
 
 
 # the server's own word ------------------------------------------------------------------------------------------------
-def cached_share(repeats: Sequence[Repeat]) -> float | None:
-    """The share of prompt tokens that came from the prefix cache: from the answers, else from the counters."""
-    cached = [repeat.cached_tokens for repeat in repeats if repeat.cached_tokens is not None]
-    prompts = sum(repeat.prompt_tokens for repeat in repeats if repeat.cached_tokens is not None)
-    if cached and prompts:
-        return sum(cached) / prompts
-    servers = [r.server for r in repeats if r.server is not None and r.server.cached_tokens is not None]
-    counted = sum(server.prompt_tokens or 0.0 for server in servers)
-    return sum(server.cached_tokens or 0.0 for server in servers) / counted if counted else None
-
-
-def counter_difference(repeats: Sequence[Repeat]) -> float | None:
-    """(client - server) / server of generated tokens; ``None`` when the server publishes no such counter."""
-    pairs = [
-        (repeat.output_tokens, repeat.server.generation_tokens)
-        for repeat in repeats
-        if repeat.server is not None and repeat.server.generation_tokens is not None
-    ]
-    counted = sum(server for _, server in pairs)
-    return (sum(client for client, _ in pairs) - counted) / counted if counted else None
-
-
 def _accept_length(repeats: Sequence[Repeat]) -> float | None:
     servers = [repeat.server for repeat in repeats if repeat.server is not None]
     tokens = sum(server.generation_tokens or 0.0 for server in servers)
@@ -218,122 +187,10 @@ def _accept_length(repeats: Sequence[Repeat]) -> float | None:
     return tokens / calls if calls else None
 
 
-# validity -------------------------------------------------------------------------------------------------------------
-def invalid_reasons(
-    repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | None, is_chat: bool, limits: Limits
-) -> Iterable[str]:
-    """Why a point must not be believed, each as ``code: what was seen``; none when it may be."""
-    yield from _answer_reasons(repeats, model, served, limits)
-    yield from _cache_reasons(repeats, is_chat, limits)
-    yield from _client_reasons(repeats, limits)
-    difference = counter_difference(repeats)
-    told = not any(repeat.unknown_tokens for repeat in repeats)
-    if told and difference is not None and abs(difference) > limits.counter_difference:
-        yield f"server-counters: the client counted {difference:+.1%} tokens against the server's own counter"
-
-
-def _answer_reasons(
-    repeats: Sequence[Repeat], model: str, served: Sequence[str] | None, limits: Limits
-) -> Iterable[str]:
-    requests = sum(repeat.requests for repeat in repeats)
-    errors = sum(repeat.errors for repeat in repeats)
-    if errors > limits.error_share * requests:
-        kinds = ", ".join(f"{k} x{n}" for k, n in _sum_counts(r.error_kinds for r in repeats).items())
-        yield f"errors: {errors} of {requests} requests failed ({kinds})"
-    unknown = sum(repeat.unknown_tokens for repeat in repeats)
-    if unknown:
-        yield f"no-usage: the server gave no token count for {unknown} answers"
-    zero = sum(repeat.zero_tokens for repeat in repeats)
-    if zero:
-        yield f"zero-tokens: {zero} answers held no token"
-    if plain := sum(repeat.not_streamed for repeat in repeats):
-        yield f"not-streamed: {plain} answers came in one piece, so the time to the first token is unknown"
-    others = [name for name in _sum_counts(repeat.models for repeat in repeats) if name != model]
-    if others:
-        yield f"wrong-model: {', '.join(others)} answered, {model} was asked for"
-    elif served is not None and model not in served:
-        yield f"wrong-model: the server serves {', '.join(served) or 'nothing'}, not {model}"
-
-
-def _cache_reasons(repeats: Sequence[Repeat], is_chat: bool, limits: Limits) -> Iterable[str]:
-    share = cached_share(repeats)
-    if share is None:
-        return
-    prompts = sum(repeat.prompt_tokens for repeat in repeats)
-    answered = sum(repeat.answered for repeat in repeats)
-    allowed = limits.cached_share
-    if is_chat and prompts:
-        allowed += limits.template_tokens * answered / prompts
-    if share > allowed:
-        yield f"cached-tokens: {share:.1%} of the prompt tokens came from the prefix cache (limit {allowed:.1%})"
-
-
-def _client_reasons(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
-    for repeat in repeats:
-        wanted = limits.window_completions_per_stream * repeat.streams_wanted
-        if repeat.concurrency is not None and repeat.window_completed + repeat.errors < wanted:
-            yield (
-                f"short-window: {repeat.window_completed} requests completed while all {repeat.concurrency} "
-                f"streams were busy, {wanted:g} are needed"
-            )
-            break
-    health = _worst_health(repeats)
-    if health is None:
-        return
-    if health.cpu_share > limits.cpu_share:
-        yield f"client-busy: the load client used {health.cpu_share:.0%} of a core and may be the bottleneck"
-    first = spread_of([value for repeat in repeats for value in repeat.ttft_ms])
-    allowed = max(limits.lag_mean_ms, limits.lag_share_of_ttft * (first.mean if first else 0.0))
-    if health.lag_mean_ms > allowed:
-        yield f"client-late: the load client ran {health.lag_mean_ms:.1f} ms late on average (limit {allowed:.1f})"
-    late = max((repeat.late_ms or 0.0 for repeat in repeats), default=0.0)
-    if late > limits.late_ms:
-        yield f"schedule-late: requests went out {late:.0f} ms after their time (99th percentile)"
-
-
-def _notes(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
-    early = sum(repeat.stopped_early for repeat in repeats)
-    if early:
-        yield f"{early} answers stopped before the length asked for; tokens are counted as sent"
-    if len(repeats) < 3:
-        yield f"{len(repeats)} repeat(s): the interval is a lower bound of the true uncertainty"
-    if any(r.concurrency is not None and r.window_completed < 3 * r.streams_wanted for r in repeats):
-        yield "fewer than three completions a stream in the steady window"
-    if all(repeat.server is None or repeat.server.generation_tokens is None for repeat in repeats):
-        yield "the server publishes no token counter: no cross-check (start it with --enable-metrics)"
-    if cached_share(repeats) is None:
-        yield "the server does not tell cached tokens"
-    for reason in sorted({r for repeat in repeats if repeat.gpu is not None for r in repeat.gpu.throttled}):
-        yield f"GPU clocks were held back: {reason}"
-
-
 # pooling --------------------------------------------------------------------------------------------------------------
-def _sum_counts(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(total)
-
-
 def _sum_bins(all_bins: Iterable[dict[int, float]]) -> dict[int, float]:
     total: dict[int, float] = {}
     for bins in all_bins:
         for number, count in bins.items():
             total[number] = total.get(number, 0.0) + count
     return total
-
-
-def _worst_health(repeats: Sequence[Repeat]) -> Health | None:
-    seen = [repeat.health for repeat in repeats if repeat.health is not None]
-    if not seen:
-        return None
-    costs = [health.cpu_us_per_chunk for health in seen if health.cpu_us_per_chunk is not None]
-    return Health(
-        processes=max(health.processes for health in seen),
-        cpu_share=max(health.cpu_share for health in seen),
-        cpu_us_per_chunk=mean(costs) if costs else None,
-        lag_mean_ms=mean([health.lag_mean_ms for health in seen]),
-        lag_p99_ms=max(health.lag_p99_ms for health in seen),
-        lag_max_ms=max(health.lag_max_ms for health in seen),
-        reconnects=sum(health.reconnects for health in seen),
-    )

@@ -89,10 +89,13 @@ def _ramp_s(spec: Spec, good: list[Record]) -> float:
     return min(MOST_RAMP_S, percentile(lengths, 0.5) / 1e3) if lengths else 0.0
 
 
-def measure_step(session: Session, step: Step, *, ramp_s: float) -> Repeat:
-    """One repeat of one point, with the server's counters and the GPUs' state around it."""
+def measure_step(session: Session, step: Step, *, ramp_s: float, attempt: int = 0) -> Repeat:
+    """One repeat of one point, with the server's counters and the GPUs' state around it.
+
+    ``attempt``: how often this repeat was taken before and thrown away.
+    """
     spec, target = session.spec, session.target
-    seed = seed_of(session.seed, step.concurrency, step.request_rate, step.repeat)
+    seed = seed_of(session.seed, step.concurrency, step.request_rate, step.repeat, attempt)
     load = load_for(spec, step, target, session.dataset, seed=seed, ramp_s=ramp_s)
     flushed = flush_cache(target) if spec.flush else None
     before = _counters(target)
@@ -113,6 +116,7 @@ def measure_step(session: Session, step: Step, *, ramp_s: float) -> Repeat:
         server=_settled(target, before, repeat.output_tokens),
         flushed=flushed,
         gpu=gpu_of(sampler.samples),
+        retakes=attempt,
     )
 
 

@@ -1,0 +1,113 @@
+"""Each rule refuses the point that it is for, says what was seen, and lets a good point pass."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kitctl.bench.counters import Counters
+from kitctl.bench.measure import Gpu, Health, Repeat, StreamRate
+from kitctl.bench.validity import Limits, invalid_reasons, notes_of
+
+CALM = Health(processes=1, cpu_share=0.2, cpu_us_per_chunk=20, lag_mean_ms=0.1, lag_p99_ms=1, lag_max_ms=2)
+GOOD = Repeat(
+    concurrency=8, request_rate=None, repeat=0, seed=1, requests=40, errors=0, error_kinds={}, stops={"length": 40},
+    stopped_early=0, models={"demo": 40}, unknown_tokens=0, zero_tokens=0, not_streamed=0, window_s=10,
+    window_completed=24, streams=(StreamRate(output_tokens=100, prompt_tokens=100, completed=3, seconds=1),),
+    streams_wanted=8, duration_s=12, output_tokens=4000, prompt_tokens=4000, cached_tokens=0, answered=40,
+    ttft_ms=(100.0,) * 24, tpot_ms=(10.0,) * 24, e2e_ms=(1000.0,) * 24, lengths=(100,) * 24, itl_bins={}, gap_bins={},
+    chunks=4000, health=CALM, server=Counters(generation_tokens=4000, prompt_tokens=4000, cached_tokens=0),
+)  # fmt: skip
+
+
+def reasons(*, model: str = "demo", served: tuple[str, ...] | None = ("demo",), is_chat: bool = False,
+            **changes: Any) -> list[str]:  # fmt: skip
+    repeat = msgspec.structs.replace(GOOD, **changes)
+    return list(invalid_reasons([repeat], model=model, served=served, is_chat=is_chat, limits=Limits()))
+
+
+def test_good_point_passes() -> None:
+    assert reasons() == []
+    assert reasons(served=None, server=None, health=None, cached_tokens=None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"errors": 3, "error_kinds": {"http-500": 2, "timeout": 1}},
+            "errors: 3 of 40 requests failed (http-500 x2, timeout x1)",
+        ),
+        (
+            {"unknown_tokens": 40, "output_tokens": 0},
+            "no-usage: the server gave no token count for 40 answers",
+        ),
+        ({"zero_tokens": 2}, "zero-tokens: 2 answers held no token"),
+        (
+            {"not_streamed": 40},
+            "not-streamed: 40 answers came in one piece, so the time to the first token is unknown",
+        ),
+        ({"models": {"other": 40}}, "wrong-model: other answered, demo was asked for"),
+        ({"served": ("a", "b")}, "wrong-model: the server serves a, b, not demo"),
+        (
+            {"cached_tokens": 400},
+            "cached-tokens: 10.0% of the prompt tokens came from the prefix cache (limit 1.0%)",
+        ),
+        (
+            {
+                "cached_tokens": None,
+                "server": Counters(generation_tokens=4000, prompt_tokens=4000, cached_tokens=2000),
+            },
+            "cached-tokens: 50.0% of the prompt tokens came from the prefix cache (limit 1.0%)",
+        ),
+        (
+            {"server": Counters(generation_tokens=4100)},
+            "server-counters: the client counted -2.4% tokens against the server's own counter",
+        ),
+        (
+            {"health": msgspec.structs.replace(CALM, cpu_share=0.97)},
+            "client-busy: the load client used 97% of a core and may be the bottleneck",
+        ),
+        (
+            {"health": msgspec.structs.replace(CALM, lag_mean_ms=5.5)},
+            "client-late: the load client ran 5.5 ms late on average (limit 3.0)",
+        ),
+        ({"late_ms": 80.0}, "schedule-late: requests went out 80 ms after their time (99th percentile)"),
+        (
+            {"window_completed": 9},
+            "short-window: 9 requests completed while all 8 streams were busy, 16 are needed",
+        ),
+    ],
+    ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
+)
+def test_rule(changes: dict[str, Any], reason: str) -> None:
+    assert reasons(**changes) == [reason]
+
+
+def test_chat_requests_may_share_their_template() -> None:
+    """40 requests of 100 tokens each: 20 cached tokens a request are the template's head, 60 are not."""
+    assert reasons(is_chat=True, cached_tokens=20 * 40) == []
+    assert reasons(is_chat=True, cached_tokens=60 * 40) == [
+        "cached-tokens: 60.0% of the prompt tokens came from the prefix cache (limit 33.0%)"
+    ]
+
+
+def test_lag_is_judged_against_the_first_token() -> None:
+    late = msgspec.structs.replace(CALM, lag_mean_ms=5.5)
+    assert reasons(health=late, ttft_ms=(2000.0,) * 24) == []
+
+
+def test_notes() -> None:
+    odd = msgspec.structs.replace(
+        GOOD, stopped_early=5, window_completed=20, server=None, cached_tokens=None,
+        gpu=Gpu(power_w=600, temperature_c=80, clock_min_mhz=1200, throttled=("power cap",)),
+    )  # fmt: skip
+    assert list(notes_of([odd], Limits())) == [
+        "5 answers stopped before the length asked for; tokens are counted as sent",
+        "1 repeat(s): the interval is a lower bound of the true uncertainty",
+        "fewer than three completions a stream in the steady window",
+        "the server publishes no token counter: no cross-check (start it with --enable-metrics)",
+        "the server does not tell cached tokens",
+        "GPU clocks were held back: power cap",
+    ]
+    assert list(notes_of([GOOD] * 3, Limits())) == []

@@ -1,0 +1,243 @@
+"""kitctl bench against a server of exactly known rate: right numbers, and every known way to be fooled is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rateserver import Behaviour, Running, rate_server
+
+TOKENS = 30
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def bench(url: str, *more: str, exit_code: int = 0) -> list[dict[str, Any]]:
+    argv = [sys.executable, "-m", "kitctl", "bench", "--url", url, "--json", "-q"]
+    short = ("--model", "demo", "--concurrency", "4", "--repeats", "1", "--output-tokens", str(TOKENS))
+    done = subprocess.run([*argv, *short, *more], capture_output=True, text=True, timeout=120, check=False)
+    points = [json.loads(line) for line in done.stdout.splitlines()]
+    if not disturbed(points):
+        assert done.returncode == exit_code, done.stderr
+    return points
+
+
+def disturbed(points: list[dict[str, Any]]) -> bool:
+    """Whether a busy machine made the client late and nothing else is wrong: kitctl then says so."""
+    reasons = [reason for point in points for reason in point.get("invalid_reasons", ())]
+    return bool(reasons) and all(reason.startswith("client-late") for reason in reasons) and not calm()
+
+
+def true_rate(behaviour: Behaviour, *, streams: int, tokens: int = TOKENS) -> float:
+    chunks = -(-tokens // behaviour.tokens_per_chunk)
+    return streams * tokens / (behaviour.ttft_ms + (chunks - 1) * behaviour.step_ms) * 1e3
+
+
+def calm() -> bool:
+    """Whether the machine has a core to spare: only then do wall-clock figures say anything of the client."""
+    return os.getloadavg()[0] < (os.cpu_count() or 1) * 0.75
+
+
+def close_to(value: float, share: float) -> Any:
+    """Exact on a calm machine; on a busy one the planted server itself is late."""
+    return pytest.approx(value, rel=share if calm() else 0.25)
+
+
+@pytest.mark.parametrize("tokens_per_chunk", [1, 4])
+@pytest.mark.parametrize("usage", ["continuous", "final"])
+def test_known_rate(tokens_per_chunk: int, usage: str) -> None:
+    behaviour = Behaviour(ttft_ms=100, step_ms=20, tokens_per_chunk=tokens_per_chunk, usage=usage)
+    with rate_server(behaviour) as server:
+        points = bench(server.url, "--concurrency", "1,4")
+    assert [point["concurrency"] for point in points] == [1, 4]
+    for point in points:
+        assert point["output_tokens_per_s"] == close_to(
+            true_rate(behaviour, streams=point["concurrency"]), 0.005
+        )
+        assert point["ttft_ms"]["mean"] == close_to(100, 0.03)
+        assert point["tpot_ms"]["mean"] == close_to(20 / tokens_per_chunk, 0.02)
+        assert point["chunk_gap_ms"]["p50"] == close_to(20, 0.02)
+        assert point["output_tokens_mean"] == TOKENS
+        assert (point["errors"], point["server_counter_difference"]) == (0, 0)
+        assert set(point["ttft_ms"]) >= {"mean", "p50", "p90", "p99"}
+
+
+def test_early_stop_counts_what_was_sent() -> None:
+    behaviour = Behaviour(ttft_ms=100, step_ms=20, stop_at=10)
+    with rate_server(behaviour) as server:
+        (point,) = bench(server.url)
+    assert point["output_tokens_per_s"] == close_to(true_rate(behaviour, streams=4, tokens=10), 0.005)
+    assert point["stopped_early"] == point["requests"] == 20
+    assert point["stops"] == {"stop": 20}
+
+
+def test_one_stall_is_seen_in_the_gaps() -> None:
+    with rate_server(Behaviour(ttft_ms=50, step_ms=10, stall_every=5, stall_ms=400)) as server:
+        (point,) = bench(server.url)
+    assert point["chunk_gap_ms"]["max"] > 400
+    assert point["chunk_gap_ms"]["p50"] == close_to(10, 0.05)
+
+
+def test_acceptance_from_the_counters_difference() -> None:
+    with rate_server(Behaviour(ttft_ms=50, step_ms=10, speculative=True, tokens_per_chunk=5)) as server:
+        (point,) = bench(server.url)
+    assert point["accept_length"] == 5
+
+
+@pytest.mark.parametrize(
+    ("planted", "code"),
+    [
+        ({"error_every": 10}, "errors"),
+        ({"cut_every": 10}, "errors"),
+        ({"stream_error_every": 10}, "errors"),
+        ({"cached_share": 0.5}, "cached-tokens"),
+        ({"cached_share": 0.5, "tells_cached": False}, "cached-tokens"),
+        ({"answers_as": "other"}, "wrong-model"),
+        ({"model": "other"}, "wrong-model"),
+        ({"zero_tokens": True}, "zero-tokens"),
+        ({"usage": "none"}, "no-usage"),
+        ({"metrics_factor": 1.05}, "server-counters"),
+    ],
+    ids=str,
+)
+def test_trap_makes_the_point_invalid(planted: dict[str, Any], code: str) -> None:
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3, **planted)) as server:
+        (point,) = bench(server.url, exit_code=9)
+    assert point["valid"] is False
+    assert code in [reason.split(":")[0] for reason in point["invalid_reasons"]]
+
+
+def test_silent_requests_time_out_and_are_errors() -> None:
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3, silent_every=12)) as server:
+        (point,) = bench(server.url, "--timeout-s", "1", exit_code=9)
+    assert set(point["error_kinds"]) == {"timeout"}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"close": True},
+        {"keep_idle_requests": 2},
+        {"accept_delay_ms": 300.0},
+        {"completions": False},
+        {"takes_ids": False},
+        {"metrics": False},
+        {"lists_models": False},
+    ],
+    ids=str,
+)
+def test_odd_servers_are_measured_all_the_same(odd: dict[str, Any]) -> None:
+    """Closing after each answer, slow accept, chat only, no token ids, no metrics, no model list."""
+    behaviour = Behaviour(ttft_ms=50, step_ms=10, **odd)
+    with rate_server(behaviour) as server:
+        (point,) = bench(server.url)
+    assert point["errors"] == 0
+    assert point["completed"] == 20
+    assert point["ttft_ms"]["p50"] == close_to(50, 0.1)
+
+
+def test_open_loop() -> None:
+    with rate_server(Behaviour(ttft_ms=50, step_ms=5)) as server:
+        done = bench(server.url, "--rate", "20", "--requests", "1", "--concurrency", "2")
+    assert [(point["concurrency"], point["request_rate"]) for point in done] == [(2, None), (None, 20.0)]
+    assert done[1]["requests"] == 200
+    assert done[1]["requests_per_s"] == pytest.approx(20, rel=0.25)
+
+
+def test_kit_prompts_end_where_the_model_ends_them() -> None:
+    with rate_server(Behaviour(ttft_ms=50, step_ms=5, stop_at=12)) as server:
+        (point,) = bench(server.url, "--dataset", "kit")
+    assert point["output_tokens_mean"] == 12
+    assert point["stopped_early"] == 0
+
+
+def test_goodput() -> None:
+    with rate_server(Behaviour(ttft_ms=50, step_ms=5, stall_every=4, stall_ms=900)) as server:
+        (point,) = bench(server.url, "--slo-e2e-ms", "700")
+    assert 0.5 < point["goodput_share"] < 0.95
+
+
+def kill_after(lines: int, argv: list[str]) -> None:
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines -= " repeat " in line
+            if not lines:
+                process.kill()
+                break
+
+
+def test_resume_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    short = [
+        "--model",
+        "demo",
+        "--concurrency",
+        "2,4",
+        "--repeats",
+        "2",
+        "--output-tokens",
+        "20",
+        "-o",
+        str(out),
+    ]
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        kill_after(2, [sys.executable, "-m", "kitctl", "bench", "--url", server.url, *short])
+        kept = out.read_text().splitlines()
+        assert len(kept) == 3
+        points = bench(server.url, *short, "--resume")
+    lines = out.read_text().splitlines()
+    assert lines[:3] == kept
+    schemas = [json.loads(line)["schema"].split("/")[0] for line in lines]
+    assert schemas == ["kitctl.bench.run", *["kitctl.bench.repeat"] * 4, *["kitctl.bench.point"] * 2]
+    assert [(point["concurrency"], point["repeats"]) for point in points] == [(2, 2), (4, 2)]
+
+
+def test_results_are_not_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    out.write_text("mine\n")
+    with rate_server() as server:
+        (failure,) = failure_of(server, "-o", str(out))
+    assert failure["code"] == "result-exists"
+    assert out.read_text() == "mine\n"
+
+
+def failure_of(server: Running, *more: str) -> Iterator[dict[str, Any]]:
+    argv = [sys.executable, "-m", "kitctl", "bench", "--url", server.url, "--json", "--model", "demo", *more]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    yield json.loads(done.stdout)
+
+
+def test_nothing_answers() -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "kitctl",
+        "bench",
+        "--url",
+        "http://127.0.0.1:9",
+        "--model",
+        "demo",
+        "--json",
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 10
+    failure = json.loads(done.stdout)
+    assert failure["code"] == "server-unreachable"
+    assert failure["cause"] == "nothing answers at 127.0.0.1:9"
+
+
+def test_no_secret_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KITCTL_API_KEY", "sk-very-secret")
+    out = tmp_path / "results.jsonl"
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        bench(server.url, "-o", str(out))
+    assert "sk-very-secret" not in out.read_text()
