@@ -7,6 +7,7 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kitctl import __version__
@@ -43,6 +44,8 @@ COMMANDS: dict[str, Command] = {
     "diagnose": Command(
         "kitctl.commands.diagnose", "name the failure in a log or of a stack, with evidence and remedy"
     ),
+    "runs": Command("kitctl.commands.runs", "run records: what was up, by which plan, and how it ended"),
+    "watch": Command("kitctl.commands.watch", "report a stack's changes of state as they come"),
     "ps": Command("kitctl.commands.ps", "list the stacks on this engine"),
     "status": Command("kitctl.commands.status", "tell the truth about one stack"),
     "logs": Command("kitctl.commands.logs", "show what the engine said"),
@@ -94,18 +97,23 @@ def _add_common_below(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    from kitctl.edge.signals import interrupt_on_sigterm, leave_closed_pipe
+
     words = sys.argv[1:] if argv is None else argv
-    as_json = "--json" in words
+    as_json = "--json" in _split_engine_flags(words)[0]
+    interrupt_on_sigterm()
     try:
-        return int(_run(words))
+        code = int(_run(words))
+        sys.stdout.flush()
+        return code
     except KitError as failed:
         _print_failure(failed, as_json=as_json)
         return int(failed.exit_code)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()
+        leave_closed_pipe()
         return int(Exit.OK)
     except Exception:
         return _report_bug(words)
@@ -143,7 +151,9 @@ def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """Talk to the person; a reader who went away stops no work."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _silent(line: str) -> None:
@@ -155,7 +165,7 @@ def _print_result(result: Result, *, as_json: bool) -> None:
         for record in result.records:
             print(json.dumps(record, allow_nan=False))
         return
-    if as_json:
+    if as_json and result.stream is None:
         print(to_json(result.data))
         return
     for line in result.lines:
@@ -180,15 +190,15 @@ def _print_failure(failed: KitError, *, as_json: bool) -> None:
             "exit": int(failed.exit_code),
         }
         print(to_json(body))
-    print(f"kitctl: {failed.cause} ({failed.code})", file=sys.stderr)
+    _say(f"kitctl: {failed.cause} ({failed.code})")
     for line in failed.evidence:
-        print(f"  seen: {line}", file=sys.stderr)
-    print(f"  do:   {failed.remedy}", file=sys.stderr)
+        _say(f"  seen: {line}")
+    _say(f"  do:   {failed.remedy}")
 
 
 def _report_bug(words: list[str]) -> int:
     from kitctl.edge.bug_report import write_bug_report
 
     path = write_bug_report(words)
-    print(f"kitctl: this is a bug in kitctl; the report is {path}", file=sys.stderr)
+    _say(f"kitctl: this is a bug in kitctl; the report is {path}")
     return int(Exit.BUG)

@@ -8,22 +8,40 @@ import msgspec
 
 from kitctl import __version__
 from kitctl.commands.existing import settle_existing
-from kitctl.commands.planning import Planned
+from kitctl.commands.planning import Planned, api_key_of, key_files_of
 from kitctl.commands.preparing import ensure_image, ensure_models
 from kitctl.commands.projects import running_container, take_down
 from kitctl.commands.starting import READY_PROMPT, Started, Target, wait_until_ready
-from kitctl.commands.up_results import failed_result, ready_result, record_failure, record_ready
-from kitctl.edge.clock import monotonic_s, wall_clock_s
+from kitctl.commands.up_results import (
+    failed_result,
+    ready_result,
+    record_failure,
+    record_ready,
+    silent_result,
+)
+from kitctl.edge.clock import monotonic_s, sleep_s, wall_clock_s
 from kitctl.edge.compose_cli import compose_config, compose_up
 from kitctl.edge.docker_engine import ContainerState
-from kitctl.edge.files import read_text
-from kitctl.edge.runs import new_run_id, now_utc, run_folder, save_record, write_project
+from kitctl.edge.runs import (
+    has_record,
+    load_record,
+    new_run_id,
+    now_utc,
+    run_folder,
+    save_record,
+    write_project,
+)
+from kitctl.edge.signals import uninterrupted
+from kitctl.errors import Exit, KitError
 from kitctl.host.facts_json import encode_facts
 from kitctl.render.as_planned import require_as_planned
-from kitctl.render.compose import base_url, fingerprint, plan_json, render_compose
+from kitctl.render.compose import LABEL, base_url, fingerprint, plan_json, render_compose
 from kitctl.result import Context, Result
-from kitctl.watch.run_record import Outcome, PhaseTime, RunModel, RunRecord
+from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
 from kitctl.watch.start import Verdict
+
+GRACE_OF_FAILED_S = 10
+LATE_CONTAINER_S = 0.3
 
 
 def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Result:
@@ -32,55 +50,74 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
     if isinstance(existing, Result):
         return existing
     begun_s = monotonic_s()
-    record, container = existing if existing else prepare_and_start(planned, args, context)
-    target = target_of(planned, record, container)
-    deadline_s = wall_clock_s() + (args.timeout or 2 * planned.plan.stack.serve.start_period_s)
+    record = adopt_run(planned, args, existing) if existing else prepare_run(planned, args, context)
+    was_ready = record.ready is not None
     try:
-        started = wait_until_ready(target, deadline_s=deadline_s, say=context.say)
+        record, container = (record, existing) if existing else start_run(planned, record, context)
+        deadline_s = wall_clock_s() + (args.timeout or 2 * planned.plan.stack.serve.start_period_s)
+        started = wait_until_ready(
+            target_of(planned, record, container), deadline_s=deadline_s, say=context.say
+        )
         if started.verdict is Verdict.ASK:
             record = record_ready(record, started, seconds=monotonic_s() - begun_s)
             return ready_result(planned.plan, record, started)
         context.say(f"engine: {ended_words(started)}")
-        return failed_result(planned.plan, record_failure(record, started), started)
+        if was_ready and container_lives(started):
+            return silent_result(planned.plan, record)
+        failed = record_failure(record, started)
+        with uninterrupted():
+            take_down(planned.plan.project, grace_s=GRACE_OF_FAILED_S)
+        return failed_result(planned.plan, failed, started)
     except BaseException as stopped:
-        give_up(record, stopped)
+        if not was_ready and record.outcome is not Outcome.READY:
+            clear_away(record, stopped, context)
         raise
-    finally:
-        if record.outcome is not Outcome.READY:
-            take_down(planned.plan.project, container)
 
 
-def prepare_and_start(
-    planned: Planned, args: argparse.Namespace, context: Context
-) -> tuple[RunRecord, ContainerState]:
-    """Image, models, rendered project, container: each phase timed. A failure leaves nothing started."""
-    plan = planned.plan
+def prepare_run(planned: Planned, args: argparse.Namespace, context: Context) -> RunRecord:
+    """Image and models, each timed; the record of the run that may now start."""
     clock = monotonic_s()
     image_id = ensure_image(planned, may_build=not args.no_build, context=context)
     phases, clock = lap((), "image", clock, context)
     models = ensure_models(planned, may_pull=not args.no_pull, context=context)
-    phases, clock = lap(phases, "model", clock, context)
-    record = new_record(planned, args, image_id=image_id, models=models)
-    api_key = read_text(plan.api_key_file).strip() if plan.api_key_file else None
+    phases, _ = lap(phases, "model", clock, context)
+    record = new_record(planned, args, run_id=new_run_id(planned.plan.project), image_id=image_id)
+    return msgspec.structs.replace(record, models=models, phases=phases)
+
+
+def adopt_run(planned: Planned, args: argparse.Namespace, container: ContainerState) -> RunRecord:
+    """The record of a container that another kitctl started; a new one when that is lost or unreadable."""
+    run_id = container.labels.get(f"{LABEL}.run") or new_run_id(planned.plan.project)
+    found = load_record(run_id)
+    if found is not None:
+        return found
+    record = new_record(planned, args, run_id=run_id, image_id=container.image_id)
+    adopted = msgspec.structs.replace(record, container_id=container.id, argv_live=container.argv)
+    save_record(adopted)
+    return adopted
+
+
+def start_run(planned: Planned, record: RunRecord, context: Context) -> tuple[RunRecord, ContainerState]:
+    """Rendered project and container. Raises KitError (exit 2, 3 or 6)."""
+    plan = planned.plan
+    clock = monotonic_s()
     overlays = tuple(planned.kit.overlays[name] for name in plan.overlays)
-    files = render_compose(plan, base=planned.kit.base, overlays=overlays, run_id=record.id, api_key=api_key)
+    files = render_compose(
+        plan, base=planned.kit.base, overlays=overlays, run_id=record.id, key_files=key_files_of(plan)
+    )
     write_project(record.folder, files)
-    require_as_planned(compose_config(record.folder, plan.project), plan)
     save_record(record)
-    try:
-        compose_up(record.folder, plan.project)
-    except BaseException as stopped:
-        take_down(plan.project, running_container(plan.project))
-        give_up(record, stopped)
-        raise
-    phases, _ = lap(phases, "start", clock, context)
+    require_as_planned(compose_config(record.folder, plan.project), plan)
+    compose_up(record.folder, plan.project)
+    phases, _ = lap(record.phases, "start", clock, context)
     container = running_container(plan.project)
-    assert container is not None
-    record = msgspec.structs.replace(
+    if container is None:
+        raise gone_at_once(plan.project)
+    started = msgspec.structs.replace(
         record, container_id=container.id, argv_live=container.argv, phases=phases
     )
-    save_record(record)
-    return record, container
+    save_record(started)
+    return started, container
 
 
 def lap(
@@ -92,12 +129,9 @@ def lap(
     return (*phases, PhaseTime(name=name, seconds=round(now_s - since_s, 2))), now_s
 
 
-def new_record(
-    planned: Planned, args: argparse.Namespace, *, image_id: str, models: tuple[RunModel, ...]
-) -> RunRecord:
+def new_record(planned: Planned, args: argparse.Namespace, *, run_id: str, image_id: str) -> RunRecord:
     """The record of a run that is about to start."""
     plan = planned.plan
-    run_id = new_run_id(plan.project)
     return RunRecord(
         id=run_id,
         stack=plan.stack.name,
@@ -112,7 +146,6 @@ def new_record(
         plan=plan_json(plan),
         facts=encode_facts(planned.facts),
         image_id=image_id,
-        models=models,
         api_key_file=plan.api_key_file,
         folder=run_folder(run_id),
     )
@@ -121,14 +154,13 @@ def new_record(
 def target_of(planned: Planned, record: RunRecord, container: ContainerState) -> Target:
     """Where to look for the answer, and which one the stack expects."""
     plan = planned.plan
-    api_key = read_text(plan.api_key_file).strip() if plan.api_key_file else None
     return Target(
         container_id=container.id,
         folder=record.folder,
         url=record.url,
         model=plan.model_name,
         prompt=plan.stack.expect.prompt or READY_PROMPT,
-        api_key=api_key,
+        api_key=api_key_of(plan),
     )
 
 
@@ -143,7 +175,30 @@ def ended_words(started: Started) -> str:
     return f"ended with exit code {started.container.exit_code}"
 
 
-def give_up(record: RunRecord, stopped: BaseException) -> None:
-    """Note in the record that the run was stopped before it was ready."""
-    outcome = Outcome.INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else Outcome.FAILED
-    save_record(msgspec.structs.replace(record, outcome=outcome, ended=now_utc()))
+def clear_away(record: RunRecord, stopped: BaseException, context: Context) -> None:
+    """Remove what was started, until nothing more comes, and note in the record why. Cannot be interrupted."""
+    with uninterrupted():
+        try:
+            while take_down(record.project, grace_s=GRACE_OF_FAILED_S):
+                sleep_s(LATE_CONTAINER_S)
+            outcome = Outcome.INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else Outcome.FAILED
+            if has_record(record.folder):
+                save_record(msgspec.structs.replace(record, outcome=outcome, ended=now_utc()))
+        except KitError as failed:
+            context.say(f"clean-up: {failed.cause}; kitctl down {record.stack} does the rest")
+
+
+def container_lives(started: Started) -> bool:
+    """Whether the container still runs."""
+    return started.container is not None and started.container.is_running
+
+
+def gone_at_once(project: str) -> KitError:
+    """The error for a container that somebody removed while it started."""
+    return KitError(
+        "start-failed",
+        f"the container of {project} is gone right after its start",
+        evidence=("compose had started it; something else removed it",),
+        remedy="run the same command again; docker events shows who removes it",
+        exit_code=Exit.START,
+    )

@@ -8,7 +8,7 @@ import msgspec
 
 from kitctl.commands.projects import add_project_arguments, project_of, running_container, take_down
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.docker_engine import require_engine
+from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.edge.runs import latest_record, now_utc, save_record
 from kitctl.result import Context, Result
@@ -29,11 +29,11 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     project = project_of(args)
     with project_lock(project, verb=f"down {args.stack}", wait_s=args.wait_lock):
         container = running_container(project)
-        if container is None:
-            return _result(project, "was-not-up", f"{args.stack} is not up")
-        context.say(f"stopping {container.name}; requests in flight are finished first")
+        if container is not None:
+            context.say(f"stopping {container.name}; requests in flight are finished first")
         begun_s = monotonic_s()
-        take_down(project, container)
+        if not take_down(project):
+            return _result(project, "was-not-up", f"{args.stack} is not up")
         _record_end(project)
     return _result(project, "stopped", f"{args.stack} is down after {monotonic_s() - begun_s:.1f} s")
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 
-from kitctl.edge.compose_cli import compose_down, has_project, remove_project
-from kitctl.edge.docker_engine import ContainerState, containers_of, require_engine
-from kitctl.edge.runs import run_folder
+from kitctl.edge.docker_client import require_engine
+from kitctl.edge.docker_engine import (
+    PROJECT_LABEL,
+    ContainerState,
+    containers_of,
+    log_lines,
+    remove_project,
+    stop_project,
+)
+from kitctl.edge.runs import keep_log, run_folder
 from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
-from kitctl.plan.planner import project_name
+from kitctl.plan.names import project_name
 from kitctl.plan.types import Request
 from kitctl.render.compose import LABEL
 
-PROJECT_LABEL = "com.docker.compose.project"
+__all__ = ["PROJECT_LABEL"]
 
 
 def add_project_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,18 +36,22 @@ def project_of(args: argparse.Namespace) -> str:
 
 
 def running_container(project: str) -> ContainerState | None:
-    """The project's container, running or not, or ``None``."""
-    found = containers_of(PROJECT_LABEL, project)
+    """The engine's container of the project, running or not, or ``None``; add-on services do not count."""
+    found = [c for c in containers_of(PROJECT_LABEL, project) if f"{LABEL}.stack" in c.labels]
     return found[-1] if found else None
 
 
-def take_down(project: str, container: ContainerState | None) -> None:
-    """Remove the project's containers and network, whatever state they are in. Caches stay."""
-    folder = run_folder(container.labels.get(f"{LABEL}.run", "")) if container else ""
-    if folder and has_project(folder):
-        compose_down(folder, project)
-    else:
-        remove_project(project)
+def take_down(project: str, *, grace_s: int | None = None) -> bool:
+    """Remove the project's containers and networks, whatever state they are in; whether there were any.
+
+    The engine's log is kept in the run's folder, caches stay. ``grace_s`` shortens the stack's own time to stop.
+    """
+    stop_project(project, grace_s=grace_s)
+    container = running_container(project)
+    run = container.labels.get(f"{LABEL}.run") if container else None
+    if container is not None and run:
+        keep_log(run_folder(run), log_lines(container.id, follow=False))
+    return remove_project(project)
 
 
 def kit_containers() -> tuple[ContainerState, ...]:

@@ -6,7 +6,7 @@ import argparse
 
 from kitctl.commands.projects import kit_containers
 from kitctl.commands.status import status_row
-from kitctl.edge.docker_engine import require_engine
+from kitctl.edge.docker_client import require_engine
 from kitctl.result import Context, Result
 
 

@@ -16,6 +16,8 @@ from kitctl.edge.load_client import target_of
 from kitctl.edge.runs import list_records
 from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
+from kitctl.plan.names import project_name
+from kitctl.plan.types import Request
 from kitctl.watch.run_record import Outcome, RunRecord
 
 
@@ -88,10 +90,11 @@ def choose_server(args: argparse.Namespace) -> Server:
 
 def find_run(stack: str, name: str | None) -> RunRecord:
     """The newest run of a stack that is ready. Raises KitError ``not-up`` (exit 3)."""
+    project = project_name(Request(stack=stack, name=name))
     ready = [record for record in list_records() if record.outcome is Outcome.READY]
     wanted = f"{stack}-{name}" if name else stack
     for record in ready:
-        if record.project == f"kitctl-{wanted}" or (record.stack == stack and not name):
+        if record.project == project or (record.stack == stack and not name):
             return record
     names = [record.project.removeprefix("kitctl-") for record in ready]
     raise KitError(

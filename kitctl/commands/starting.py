@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kitctl.edge.clock import wall_clock_s
-from kitctl.edge.container_watch import Ended, Line, watch_container
+from kitctl.edge.container_watch import Ended, Line, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState, container_state
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import append_log, read_log
@@ -16,6 +17,8 @@ from kitctl.watch.start import StartState, Verdict, judge_start, phase_lines, se
 
 READY_PROMPT = "Does this stack answer?"
 READY_TOKENS = 16
+PROBE_EVERY_S = 5.0
+PROBE_TIMEOUT_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ def wait_until_ready(target: Target, *, deadline_s: float, say: Callable[[str], 
     book = failure_book()
     state = StartState(begun_s=wall_clock_s(), deadline_s=deadline_s)
     asked_s = 0.0
-    for event in watch_container(target.container_id):
+    for event in watch_container(target.container_id, probe=partial(_listens, target), every_s=PROBE_EVERY_S):
         if isinstance(event, Line):
             append_log(target.folder, [event.text])
             state = see_line(state, event.text, at_s=event.at_s, book=book)
@@ -56,6 +59,8 @@ def wait_until_ready(target: Target, *, deadline_s: float, say: Callable[[str], 
         if isinstance(event, Ended):
             state = see_end(state, event.exit_code)
         verdict = judge_start(state, now_s=event.at_s)
+        if verdict is Verdict.WAIT and isinstance(event, Probed) and event.healthy:
+            verdict = Verdict.ASK
         if verdict is Verdict.ASK and event.at_s - asked_s > 0.5:
             asked_s = event.at_s
             answer = prove_answer(target)
@@ -64,6 +69,11 @@ def wait_until_ready(target: Target, *, deadline_s: float, say: Callable[[str], 
         if verdict in (Verdict.CRASHED, Verdict.TOO_LATE):
             return _ended(verdict, state, target)
     return _ended(Verdict.CRASHED, state, target)
+
+
+def _listens(target: Target) -> bool:
+    """Whether the server answers already: an engine whose log tells nothing is found ready by this alone."""
+    return is_healthy(target.url, api_key=target.api_key, timeout_s=PROBE_TIMEOUT_S)
 
 
 def prove_answer(target: Target) -> Answer:

@@ -7,10 +7,10 @@ import argparse
 from kitctl.commands.bring_up import bring_up
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
-from kitctl.edge.docker_engine import require_engine
+from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.finding import blocking
-from kitctl.plan.planner import project_name
+from kitctl.plan.names import project_name
 from kitctl.result import Context, Result
 
 

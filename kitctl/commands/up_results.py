@@ -46,7 +46,7 @@ def record_failure(record: RunRecord, started: Started) -> RunRecord:
         outcome=Outcome.CRASHED if started.verdict is Verdict.CRASHED else Outcome.FAILED,
         ended=now_utc(),
         phases=(*record.phases, *started.phases),
-        exit_code=container.exit_code if container else None,
+        exit_code=container.exit_code if container and not container.is_running else None,
         oom_killed=container.oom_killed if container else None,
         diagnoses=tuple(msgspec.to_builtins(diagnosis) for diagnosis in found),
     )
@@ -76,6 +76,16 @@ def ready_result(plan: Plan, record: RunRecord, started: Started) -> Result:
         answer=answer.text,
     )
     return Result(data=data, lines=tuple(lines))
+
+
+def silent_result(plan: Plan, record: RunRecord) -> Result:
+    """The stack was ready once, runs and does not answer now; it is left as it is: exit 8."""
+    lines = (
+        f"{plan.stack.name} runs since {record.ready or record.started} and does not answer; it was left running",
+        f"  do:   kitctl diagnose {plan.stack.name}, then kitctl restart {plan.stack.name}",
+    )
+    data = up_json(plan, outcome="silent", run=record.id, url=record.url)
+    return Result(data=data, lines=lines, exit=Exit.NOT_READY)
 
 
 def curl_line(plan: Plan, record: RunRecord) -> str:

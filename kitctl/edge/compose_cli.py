@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kitctl.errors import Exit, KitError
 
 
-def _client(folder: str, project: str) -> Any:
+@contextmanager
+def _client(folder: str, project: str) -> Iterator[Any]:
+    """Compose on the files of ``folder`` alone, whatever COMPOSE_* variables the user's shell holds."""
     from python_on_whales import DockerClient
+    from python_on_whales.client_config import ClientNotFoundError
 
-    files = _compose_files(folder)
-    return DockerClient(compose_files=files, compose_project_name=project, compose_project_directory=folder)
+    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COMPOSE_")}
+    try:
+        yield DockerClient(
+            compose_files=_compose_files(folder),
+            compose_project_name=project,
+            compose_project_directory=folder,
+        )
+    except ClientNotFoundError as missing:
+        raise KitError(
+            "docker-missing",
+            "there is no docker command on the PATH, and compose needs it",
+            evidence=(str(missing),),
+            remedy="kitctl setup, or put docker's folder on the PATH",
+            exit_code=Exit.UNREACHABLE,
+        ) from missing
+    finally:
+        os.environ.update(kept)
 
 
 def _compose_files(folder: str) -> list[str | Path]:
@@ -25,29 +45,6 @@ def _compose_files(folder: str) -> list[str | Path]:
     return []
 
 
-def has_project(folder: str) -> bool:
-    """Whether ``folder`` holds a rendered project."""
-    return (Path(folder) / ".env").is_file()
-
-
-def remove_project(project: str) -> None:
-    """Remove a project's containers and network by name alone, without its files.
-
-    Raises KitError ``stop-failed`` (exit 6).
-    """
-    from python_on_whales import DockerClient
-    from python_on_whales.exceptions import DockerException
-
-    with tempfile.TemporaryDirectory() as empty:
-        client = DockerClient(compose_project_name=project, compose_project_directory=empty)
-        try:
-            client.compose.down(remove_orphans=True, quiet=True)
-        except DockerException as refused:
-            raise _refused(
-                "stop-failed", "the containers could not be removed", refused, Exit.START
-            ) from refused
-
-
 def compose_config(folder: str, project: str) -> dict[str, Any]:
     """The merged project as compose itself sees it (no engine needed).
 
@@ -56,7 +53,8 @@ def compose_config(folder: str, project: str) -> dict[str, Any]:
     from python_on_whales.exceptions import DockerException
 
     try:
-        merged = _client(folder, project).compose.config(return_json=True)
+        with _client(folder, project) as client:
+            merged = client.compose.config(return_json=True)
     except DockerException as refused:
         raise _refused(
             "compose-refused", "compose refuses the rendered project", refused, Exit.USAGE
@@ -69,22 +67,10 @@ def compose_up(folder: str, project: str) -> None:
     from python_on_whales.exceptions import DockerException
 
     try:
-        _client(folder, project).compose.up(detach=True, quiet=True)
+        with _client(folder, project) as client:
+            client.compose.up(detach=True, quiet=True)
     except DockerException as refused:
         raise _refused("start-failed", "the container could not be started", refused, Exit.START) from refused
-
-
-def compose_down(folder: str, project: str, *, stop_timeout_s: int | None = None) -> None:
-    """Stop and remove the project's containers and network; volumes (caches) stay.
-
-    Raises KitError ``stop-failed`` (exit 6).
-    """
-    from python_on_whales.exceptions import DockerException
-
-    try:
-        _client(folder, project).compose.down(remove_orphans=True, timeout=stop_timeout_s, quiet=True)
-    except DockerException as refused:
-        raise _refused("stop-failed", "the containers could not be removed", refused, Exit.START) from refused
 
 
 def _refused(code: str, cause: str, refused: Any, exit_code: Exit) -> KitError:

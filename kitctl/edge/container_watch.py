@@ -6,9 +6,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from kitctl.edge.docker_engine import log_lines, wait_for_exit
+from kitctl.edge.docker_engine import container_state, epoch_s, log_lines, wait_for_exit
+from kitctl.errors import KitError
 
 _TICK_S = 0.25
 _LAST_WORDS_S = 0.7
@@ -37,15 +39,34 @@ class Tick:
     at_s: float
 
 
-Event = Line | Ended | Tick
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """What the probe said; it runs beside the log, so that a stuck server delays nothing else."""
+
+    healthy: bool
+    at_s: float
 
 
-def watch_container(container_id: str) -> Iterator[Event]:
-    """Events of the container from its start until it ends; the last event is ``Ended``.
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """The engine went away, so that the end of the container cannot be seen any more."""
 
-    Lines written just before the end come before it.
+    error: KitError
+
+
+Event = Line | Ended | Tick | Probed
+
+
+def watch_container(
+    container_id: str, *, probe: Callable[[], bool] | None = None, every_s: float = 5.0
+) -> Iterator[Event]:
+    """Events of the container from its latest start until it ends; the last event is ``Ended``.
+
+    Lines written just before the end come before it. Raises KitError ``engine-unreachable`` (exit 10). ``probe`` is asked again ``every_s`` after it answered.
     """
-    events: queue.Queue[Event] = queue.Queue()
+    events: queue.Queue[Event | Lost] = queue.Queue()
+    if probe is not None:
+        threading.Thread(target=_ask, args=(probe, every_s, events), daemon=True).start()
     follower = _spawn(_follow, container_id, events)
     _spawn(_await_end, container_id, events)
     while True:
@@ -54,6 +75,8 @@ def watch_container(container_id: str) -> Iterator[Event]:
         except queue.Empty:
             yield Tick(at_s=time.time())
             continue
+        if isinstance(event, Lost):
+            raise event.error
         if isinstance(event, Ended):
             follower.join(timeout=_LAST_WORDS_S)
             yield from _drain(events)
@@ -63,24 +86,39 @@ def watch_container(container_id: str) -> Iterator[Event]:
 
 
 def _spawn(
-    work: Callable[[str, queue.Queue[Event]], None], container_id: str, events: queue.Queue[Event]
+    work: Callable[[str, queue.Queue[Event | Lost]], None],
+    container_id: str,
+    events: queue.Queue[Event | Lost],
 ) -> threading.Thread:
     thread = threading.Thread(target=work, args=(container_id, events), daemon=True)
     thread.start()
     return thread
 
 
-def _follow(container_id: str, events: queue.Queue[Event]) -> None:
-    for text in log_lines(container_id, follow=True):
-        events.put(Line(text=text, at_s=time.time()))
+def _follow(container_id: str, events: queue.Queue[Event | Lost]) -> None:
+    with suppress(KitError):
+        state = container_state(container_id)
+        since_s = epoch_s(state.started_at) if state else None
+        for text in log_lines(container_id, follow=True, since_s=since_s):
+            events.put(Line(text=text, at_s=time.time()))
 
 
-def _await_end(container_id: str, events: queue.Queue[Event]) -> None:
-    code = wait_for_exit(container_id)
+def _await_end(container_id: str, events: queue.Queue[Event | Lost]) -> None:
+    try:
+        code = wait_for_exit(container_id)
+    except KitError as lost:
+        events.put(Lost(error=lost))
+        return
     events.put(Ended(exit_code=code, at_s=time.time()))
 
 
-def _drain(events: queue.Queue[Event]) -> Iterator[Event]:
+def _ask(probe: Callable[[], bool], every_s: float, events: queue.Queue[Event | Lost]) -> None:
+    while True:
+        events.put(Probed(healthy=probe(), at_s=time.time()))
+        time.sleep(every_s)
+
+
+def _drain(events: queue.Queue[Event | Lost]) -> Iterator[Event]:
     while True:
         try:
             event = events.get_nowait()

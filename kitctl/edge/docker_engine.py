@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from datetime import datetime
 from typing import Any
 
-from kitctl.edge.process import run_process
-from kitctl.errors import Exit, KitError
+from kitctl.edge.docker_client import engine_calls
 
-_TIMEOUT_S = 20
+PROJECT_LABEL = "com.docker.compose.project"
+_DEFAULT_GRACE_S = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,7 @@ class ContainerState:
     argv: tuple[str, ...]
     environment: dict[str, str]
     error: str
+    stop_grace_s: int
 
     @property
     def is_running(self) -> bool:
@@ -39,49 +40,10 @@ class ContainerState:
         return self.status in ("running", "paused")
 
 
-@cache
-def engine_address() -> str:
-    """The address of the engine in use: DOCKER_HOST, else the current context's endpoint."""
-    if os.environ.get("DOCKER_HOST"):
-        return os.environ["DOCKER_HOST"]
-    if not os.environ.get("DOCKER_CONTEXT") and not _has_docker_config():
-        return "unix:///var/run/docker.sock"
-    argv = ("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
-    named = run_process(argv, timeout_s=_TIMEOUT_S)
-    if not named.ok:
-        raise _unreachable(named.stderr.strip() or str(named.failure))
-    return named.stdout.strip()
-
-
-def _has_docker_config() -> bool:
-    folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")  # noqa: PTH111  # as docker does
-    return os.path.isfile(os.path.join(folder, "config.json"))  # noqa: PTH113,PTH118  # as docker does
-
-
-@cache
-def _client() -> Any:
-    import docker
-    import docker.errors
-
-    address = engine_address()
-    try:
-        client = docker.DockerClient(
-            base_url=address, timeout=_TIMEOUT_S, use_ssh_client=address.startswith("ssh://")
-        )
-        client.ping()
-    except (docker.errors.DockerException, OSError) as gone:
-        raise _unreachable(str(gone)) from gone
-    return client
-
-
-def require_engine() -> None:
-    """Return when the engine answers. Raises KitError ``engine-unreachable`` (exit 10)."""
-    _client()
-
-
 def engine_info() -> dict[str, Any]:
     """``docker info`` as the API gives it. Raises KitError ``engine-unreachable`` (exit 10)."""
-    return dict(_client().info())
+    with engine_calls() as client:
+        return dict(client.info())
 
 
 def image_id(reference: str) -> str | None:
@@ -95,8 +57,9 @@ def image_labels(reference: str) -> tuple[str, dict[str, str]] | None:
     import docker.errors
 
     try:
-        image = _client().images.get(reference)
-    except docker.errors.ImageNotFound:
+        with engine_calls() as client:
+            image = client.images.get(reference)
+    except docker.errors.NotFound:
         return None
     return str(image.id), dict(image.labels or {})
 
@@ -104,7 +67,8 @@ def image_labels(reference: str) -> tuple[str, dict[str, str]] | None:
 def containers_of(label: str, value: str | None = None) -> tuple[ContainerState, ...]:
     """Containers that carry ``label`` (with ``value``), running or not, oldest first."""
     wanted = label if value is None else f"{label}={value}"
-    found = _client().containers.list(all=True, filters={"label": wanted}, ignore_removed=True)
+    with engine_calls() as client:
+        found = client.containers.list(all=True, filters={"label": wanted}, ignore_removed=True)
     return tuple(sorted((_state(c) for c in found), key=lambda state: state.started_at or ""))
 
 
@@ -113,7 +77,8 @@ def running_mounts() -> tuple[tuple[str, str], ...]:
 
     Raises KitError ``engine-unreachable`` (exit 10).
     """
-    found = _client().containers.list(ignore_removed=True)
+    with engine_calls() as client:
+        found = client.containers.list(ignore_removed=True)
     return tuple(
         (str(container.name), str(mount["Source"]))
         for container in found
@@ -127,7 +92,8 @@ def container_state(container_id: str) -> ContainerState | None:
     import docker.errors
 
     try:
-        return _state(_client().containers.get(container_id))
+        with engine_calls() as client:
+            return _state(client.containers.get(container_id))
     except docker.errors.NotFound:
         return None
 
@@ -136,43 +102,92 @@ def wait_for_exit(container_id: str) -> int | None:
     """Block until the container's main process ends; its exit code, or ``None`` when the container is gone."""
     import docker.errors
 
-    api = _client().api
     try:
-        body = api.wait(container_id, timeout=None)
+        with engine_calls() as client:
+            body = client.api.wait(container_id, timeout=None)
     except docker.errors.NotFound:
         return None
     return int(body["StatusCode"])
 
 
-def log_lines(container_id: str, *, follow: bool, tail: int | None = None) -> Iterator[str]:
+def log_lines(
+    container_id: str, *, follow: bool, tail: int | None = None, since_s: float | None = None
+) -> Iterator[str]:
     """The container's output line by line (stdout and stderr as written); ends when it does.
 
-    A progress bar's carriage returns stay inside their line.
+    ``since_s`` (epoch) leaves out what was written before. A progress bar's carriage returns stay inside their line.
     """
     import docker.errors
 
     tail_arg: int | str = "all" if tail is None else tail
     try:
-        chunks = _client().api.logs(container_id, stream=True, follow=follow, tail=tail_arg)
-        rest = b""
-        for chunk in chunks:
-            *whole, rest = (rest + chunk).split(b"\n")
-            yield from (line.decode("utf-8", "replace") for line in whole)
-        if rest:
-            yield rest.decode("utf-8", "replace")
+        with engine_calls() as client:
+            chunks = client.api.logs(
+                container_id, stream=True, follow=follow, tail=tail_arg, since=since_s or None
+            )
+            rest = b""
+            for chunk in chunks:
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode("utf-8", "replace") for line in whole)
+            if rest:
+                yield rest.decode("utf-8", "replace")
     except docker.errors.NotFound:
         return
 
 
+def epoch_s(stamp: str | None) -> float | None:
+    """The engine's time stamp (``started_at``) in seconds since the epoch; ``None`` for none and for never."""
+    if not stamp or stamp.startswith("0001-"):
+        return None
+    return datetime.fromisoformat(stamp).timestamp()
+
+
 def set_restart_policy(container_id: str, policy: str) -> None:
     """Change a live container's restart policy (``no``, ``unless-stopped``)."""
-    _client().containers.get(container_id).update(restart_policy={"Name": policy})
+    with engine_calls() as client:
+        client.containers.get(container_id).update(restart_policy={"Name": policy})
 
 
 def restart_container(container_id: str, *, grace_s: int) -> None:
     """Stop (with ``grace_s`` seconds for running requests) and start again."""
-    api = _client().api
-    api.restart(container_id, timeout=grace_s)
+    with engine_calls() as client:
+        client.api.restart(container_id, timeout=grace_s)
+
+
+def stop_project(project: str, *, grace_s: int | None = None) -> None:
+    """Stop a compose project's containers; ``grace_s`` replaces each container's own time to stop if shorter."""
+    import docker.errors
+
+    with engine_calls() as client:
+        for container in _project_containers(client, project):
+            own_s = container.attrs["Config"].get("StopTimeout") or _DEFAULT_GRACE_S
+            if container.status in ("running", "paused", "restarting"):
+                with suppress(docker.errors.NotFound):
+                    container.stop(timeout=own_s if grace_s is None else min(grace_s, own_s))
+
+
+def remove_project(project: str) -> bool:
+    """Remove a compose project's containers and networks without its files; whether there were any.
+
+    Volumes (caches) stay.
+    """
+    import docker.errors
+
+    with engine_calls() as client:
+        containers = _project_containers(client, project)
+        for container in containers:
+            with suppress(docker.errors.NotFound):
+                container.remove(force=True)
+        networks = client.networks.list(filters={"label": f"{PROJECT_LABEL}={project}"})
+        for network in networks:
+            with suppress(docker.errors.NotFound):
+                network.remove()
+    return bool(containers or networks)
+
+
+def _project_containers(client: Any, project: str) -> list[Any]:
+    filters = {"label": f"{PROJECT_LABEL}={project}"}
+    return list(client.containers.list(all=True, filters=filters, ignore_removed=True))
 
 
 def _state(container: Any) -> ContainerState:
@@ -193,14 +208,5 @@ def _state(container: Any) -> ContainerState:
         argv=tuple(config.get("Cmd") or ()),
         environment=dict(pair.split("=", 1) for pair in config.get("Env") or () if "=" in pair),
         error=state.get("Error") or "",
-    )
-
-
-def _unreachable(said: str) -> KitError:
-    return KitError(
-        "engine-unreachable",
-        "no container engine answers",
-        evidence=(said,),
-        remedy="kitctl setup brings a bare host to a working engine; --host or DOCKER_HOST names another",
-        exit_code=Exit.UNREACHABLE,
+        stop_grace_s=int(config.get("StopTimeout") or _DEFAULT_GRACE_S),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kitctl.errors import Exit, KitError
@@ -33,7 +35,7 @@ def write_atomic(path: str, text: str, *, mode: int = 0o644) -> None:
     Raises KitError ``file-unwritable`` (exit 2) when the place cannot be written; the old file then stands.
     """
     target = Path(path)
-    try:
+    with writing(path):
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, beside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
@@ -46,11 +48,18 @@ def write_atomic(path: str, text: str, *, mode: int = 0o644) -> None:
         except BaseException:
             Path(beside).unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Turn what the disk refuses in the block into KitError ``file-unwritable`` (exit 2) for ``path``."""
+    try:
+        yield
     except OSError as refused:
         raise KitError(
             "file-unwritable",
             f"{path} cannot be written: {refused}",
-            remedy=f"make {target.parent} writable and see that its disk has room",
+            remedy=f"make {Path(path).parent} writable and see that its disk has room",
             exit_code=Exit.USAGE,
         ) from refused
 

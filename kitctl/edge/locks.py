@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kitctl.edge.environment import state_dir
+from kitctl.edge.files import writing
 from kitctl.errors import Exit, KitError
 
 _POLL_S = 0.2
@@ -22,12 +23,14 @@ def project_lock(project: str, *, verb: str, wait_s: float = 0.0) -> Iterator[No
     Raises KitError ``stack-busy`` (exit 3) naming the holder when it stays taken for ``wait_s`` seconds.
     """
     path = Path(state_dir()) / "locks" / f"{project}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    with writing(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         _take(handle, project, time.monotonic() + wait_s)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"pid {os.getpid()}: kitctl {verb}\n".encode(), 0)
+        with writing(str(path)):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"pid {os.getpid()}: kitctl {verb}\n".encode(), 0)
         yield
     finally:
         os.close(handle)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from kitctl.edge.docker_engine import engine_address
+from kitctl.edge.docker_client import engine_address
 from kitctl.edge.process import run_process
 from kitctl.errors import KitError
 from kitctl.host.assemble import assemble_facts, first_pass

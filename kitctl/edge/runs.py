@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from kitctl.edge.environment import state_dir
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import write_atomic, writing
 from kitctl.watch.run_record import RunRecord, read_record, record_text
 
 RECORD = "record.json"
@@ -35,8 +37,9 @@ def run_folder(run_id: str) -> str:
 def write_project(folder: str, files: dict[str, str]) -> None:
     """Write the rendered files; the folder is the user's alone (it may name a secret)."""
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    place.chmod(0o700)
+    with writing(folder):
+        place.mkdir(parents=True, exist_ok=True)
+        place.chmod(0o700)
     for name, text in files.items():
         write_atomic(str(place / name), text)
 
@@ -46,12 +49,17 @@ def save_record(record: RunRecord) -> None:
     write_atomic(str(Path(record.folder) / RECORD), record_text(record))
 
 
+def has_record(folder: str) -> bool:
+    """Whether the run's record has been written."""
+    return (Path(folder) / RECORD).is_file()
+
+
 def load_record(run_id: str) -> RunRecord | None:
     """The record of a run, or ``None`` when there is none that can be read."""
     path = Path(run_folder(run_id)) / RECORD
     try:
         return read_record(path.read_text(encoding="utf-8"))
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError, msgspec.DecodeError):
         return None
 
 
@@ -73,7 +81,18 @@ def append_log(folder: str, lines: list[str]) -> None:
     """Add lines to the run's copy of the engine's log; without a folder (no record) nothing is kept."""
     if not folder:
         return
-    with (Path(folder) / ENGINE_LOG).open("a", encoding="utf-8") as out:
+    with (
+        writing(str(Path(folder) / ENGINE_LOG)),
+        (Path(folder) / ENGINE_LOG).open("a", encoding="utf-8") as out,
+    ):
+        out.writelines(f"{line}\n" for line in lines)
+
+
+def keep_log(folder: str, lines: Iterable[str]) -> None:
+    """Write the run's copy of the engine's log anew; nothing when the run's folder is gone or cannot be written."""
+    if not Path(folder).is_dir():
+        return
+    with suppress(OSError), (Path(folder) / ENGINE_LOG).open("w", encoding="utf-8") as out:
         out.writelines(f"{line}\n" for line in lines)
 
 

@@ -84,12 +84,23 @@ def resolve_stack(
     chosen = [Layer(source=f"--set {path}", tree=tree_of_setting(path, value)) for path, value in settings]
     merged = merge_layers([*below, *(_thinned(layer, without) for layer in inner), *above, *chosen])
     stack = read_typed(
-        {**merged.tree, "name": name},
+        {**merged.tree, **_environment_texts(merged.tree), "name": name},
         Stack,
         source_of=lambda path: _source_of(merged, path, own.source),
         code="bad-stack",
     )
     return ResolvedStack(stack=stack, merged=merged, is_users=own.is_users)
+
+
+def _environment_texts(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers in ``environment`` as the text that a process sees; whatever else stands there is left to the types."""
+    found = tree.get("environment")
+    if not isinstance(found, Mapping):
+        return {}
+    numbers = {
+        name: str(v) for name, v in found.items() if isinstance(v, int | float) and v not in (True, False)
+    }
+    return {"environment": {**found, **numbers}}
 
 
 def _thinned(layer: Layer, without: Sequence[str]) -> Layer:

@@ -1,4 +1,4 @@
-"""What may a stack file say? Types only; ``stack_reader`` turns YAML into them.
+"""What may a stack file say? Types only; ``catalog`` turns YAML into them.
 
 Engine settings keep SGLang's own names with underscores where SGLang has one; the version-neutral ones
 (``graphs``, ``graph_max_bs``, ``draft_window``) are rendered into each pin set's spelling by the plan.
@@ -7,8 +7,13 @@ Engine settings keep SGLang's own names with underscores where SGLang has one; t
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class Graphs(StrEnum):
@@ -22,10 +27,10 @@ class Graphs(StrEnum):
 class Parallel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The parallel layout: GPUs = dp * tp * pp; ep splits experts inside tp."""
 
-    tp: int = 1
-    ep: int = 1
-    pp: int = 1
-    dp: int = 1
+    tp: Count = 1
+    ep: Count = 1
+    pp: Count = 1
+    dp: Count = 1
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,10 +39,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ``graphs`` left out means ``decode`` under DFLASH (its prefill graphs have open crashes), else ``on``.
     """
 
-    mem_fraction_static: float | None = None
-    context_length: int | None = None
-    max_running_requests: int | None = None
-    max_total_tokens: int | None = None
+    mem_fraction_static: Share | None = None
+    context_length: Count | None = None
+    max_running_requests: Count | None = None
+    max_total_tokens: Count | None = None
     chunked_prefill_size: int | None = None
     kv_cache_dtype: str | None = None
     attention_backend: str | None = None
@@ -48,7 +53,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tool_call_parser: str | None = None
     trust_remote_code: bool = False
     graphs: Graphs | None = None
-    graph_max_bs: int | None = None
+    graph_max_bs: Count | None = None
     random_seed: int | None = None
     flags: dict[str, str | int | float | bool] = {}
 
@@ -67,8 +72,8 @@ class Drafter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     model: str
     algorithm: Algorithm = Algorithm.DFLASH
-    block_size: int | None = None
-    draft_window: int | None = None
+    block_size: Count | None = None
+    draft_window: Count | None = None
     attention_backend: str | None = None
 
 
@@ -84,12 +89,12 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where and as what the stack answers. ``start_period_s`` covers load, graphs and warm-up."""
 
-    port: int = 30001
+    port: Port = 30001
     bind: str = "127.0.0.1"
     model_name: str | None = None
-    start_period_s: int = 900
-    stop_grace_s: int = 60
-    shm_size_bytes: int = 32 * 1024**3
+    start_period_s: Count = 900
+    stop_grace_s: Count = 60
+    shm_size_bytes: Count = 32 * 1024**3
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

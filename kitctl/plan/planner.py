@@ -14,6 +14,7 @@ from kitctl.kit.overlay import Overlay
 from kitctl.plan.engine_command import model_target, plan_argv
 from kitctl.plan.flag_spelling import Spellings
 from kitctl.plan.gpu_choice import GpuChoice
+from kitctl.plan.names import PROJECT_PREFIX, project_name
 from kitctl.plan.placement import Placement
 from kitctl.plan.rehearsal import HostedStack
 from kitctl.plan.types import (
@@ -28,7 +29,6 @@ from kitctl.plan.types import (
 )
 
 CACHE_ROOT = "/cache"
-PROJECT_PREFIX = "kitctl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,6 @@ def compose_plan(
         models=models,
         container_port=kit.container_port,
         engine_flags=request.engine_flags,
-        api_key=request.api_key_file is not None,
         max_total_tokens=max_total_tokens,
     )
     return Plan(
@@ -88,12 +87,6 @@ def compose_plan(
         left_out=hosted.left_out,
         why=_reasons(request, hosted.resolved, placement, image),
     )
-
-
-def project_name(request: Request) -> str:
-    """The compose project: stack and ``--name``, so that several run side by side."""
-    words = [PROJECT_PREFIX, request.stack, request.name, "rehearsal" if request.rehearse else None]
-    return "-".join(word for word in words if word).lower().replace(".", "-")
 
 
 def plan_environment(placement: Placement, stack_environment: Mapping[str, str]) -> dict[str, str]:

@@ -57,9 +57,9 @@ def judge_start(state: StartState, *, now_s: float) -> Verdict:
         return Verdict.CRASHED
     if state.fatal_s is not None and now_s - state.fatal_s > FATAL_GRACE_S:
         return Verdict.CRASHED
-    if state.progress.phase in (Phase.WARM_UP, Phase.READY):
-        return Verdict.ASK
-    return Verdict.TOO_LATE if now_s > state.deadline_s else Verdict.WAIT
+    if now_s > state.deadline_s:
+        return Verdict.TOO_LATE
+    return Verdict.ASK if state.progress.phase in (Phase.WARM_UP, Phase.READY) else Verdict.WAIT
 
 
 def phase_lines(state: StartState, *, now_s: float) -> list[tuple[str, float]]:
