@@ -7,7 +7,7 @@ import argparse
 import msgspec
 
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
-from kitctl.edge.docker_engine import ContainerState, log_lines
+from kitctl.edge.docker_engine import ContainerState, epoch_s, log_lines
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.log_files import is_file, read_log_file
 from kitctl.edge.runs import latest_record, read_log
@@ -58,9 +58,9 @@ def diagnose_project(project: str) -> tuple[Diagnosis, ...]:
 
 
 def diagnose_container(container: ContainerState) -> tuple[Diagnosis, ...]:
-    """What is wrong with a container, from its own log and the engine's word on how it ended."""
+    """What is wrong with a container in its latest life, from its log and the engine's word on how it ended."""
     return diagnose(
-        "\n".join(log_lines(container.id, follow=False)),
+        "\n".join(log_lines(container.id, follow=False, since_s=epoch_s(container.started_at))),
         failure_book(),
         exit_code=None if container.is_running else container.exit_code,
         oom_killed=container.oom_killed,

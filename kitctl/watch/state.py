@@ -1,0 +1,106 @@
+"""In which state is a stack, and what changed? Pure: observations in, state and changes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from kitctl.kit.failures import FailureBook
+from kitctl.watch.engine_log import LoadProgress, Phase, advance
+
+FAILED_PROBES = 2
+"""One failed health request may be a busy moment; two in a row are a state."""
+
+
+class StackState(StrEnum):
+    """``failing``: a fatal line was logged, the process still lives (a killed rank keeps the port open for
+    seconds to a minute, measured on SGLang 0.5.16). ``unwell``: it lives and does not answer."""
+
+    ABSENT = "absent"
+    LOADING = "loading"
+    READY = "ready"
+    UNWELL = "unwell"
+    FAILING = "failing"
+    CRASHED = "crashed"
+    STOPPED = "stopped"
+
+
+DEAD = frozenset({StackState.ABSENT, StackState.CRASHED, StackState.STOPPED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """All that was seen of one container. ``healthy`` is ``None`` before the first probe."""
+
+    progress: LoadProgress = field(default_factory=LoadProgress)
+    healthy: bool | None = None
+    failed_probes: int = 0
+    was_ready: bool = False
+    told_to_stop: bool = False
+    ended: bool = False
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change of state and why."""
+
+    before: StackState
+    after: StackState
+    why: str
+
+
+def saw_line(seen: Watched, line: str, *, book: FailureBook, at_s: float) -> Watched:
+    """After one more log line."""
+    return replace(
+        seen,
+        progress=advance(seen.progress, line, fatal=book.fatal, at_s=at_s),
+        told_to_stop=seen.told_to_stop or book.stopping.search(line) is not None,
+    )
+
+
+def saw_probe(seen: Watched, *, healthy: bool) -> Watched:
+    """After one health request."""
+    return replace(
+        seen,
+        healthy=healthy,
+        failed_probes=0 if healthy else seen.failed_probes + 1,
+        was_ready=seen.was_ready or healthy,
+    )
+
+
+def saw_end(seen: Watched, exit_code: int | None) -> Watched:
+    """After the main process ended."""
+    return replace(seen, ended=True, exit_code=exit_code)
+
+
+def judge_state(seen: Watched) -> StackState:
+    """The state that the observations add up to."""
+    if seen.ended:
+        return StackState.STOPPED if seen.told_to_stop else StackState.CRASHED
+    if seen.progress.first_fatal is not None and not seen.told_to_stop:
+        return StackState.FAILING
+    if seen.healthy:
+        return StackState.READY
+    if seen.was_ready and seen.failed_probes >= FAILED_PROBES:
+        return StackState.UNWELL
+    return StackState.READY if seen.was_ready else StackState.LOADING
+
+
+def change_between(before: StackState, seen: Watched) -> Change | None:
+    """The change of state, if there is one."""
+    after = judge_state(seen)
+    return None if after is before else Change(before=before, after=after, why=_why(after, seen))
+
+
+def _why(state: StackState, seen: Watched) -> str:
+    fatal = seen.progress.first_fatal
+    if state is StackState.FAILING and fatal is not None:
+        return f"{fatal.rank + ': ' if fatal.rank else ''}{fatal.text}"
+    if state in DEAD:
+        return "told to stop" if seen.told_to_stop else f"ended with exit code {seen.exit_code}"
+    if state is StackState.UNWELL:
+        return f"{seen.failed_probes} health requests in a row got no answer"
+    if state is StackState.LOADING:
+        return f"phase {seen.progress.phase.value}"
+    return "answers" if seen.progress.phase is Phase.READY or seen.healthy else "was ready"
