@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kitctl.commands.planning import api_key_of
 from kitctl.commands.preparing import up_json
 from kitctl.commands.projects import running_container, take_down
 from kitctl.commands.starting import Target, prove_answer
@@ -39,7 +40,11 @@ def _already_up(plan: Plan, container: ContainerState) -> Result | None:
     if record is not None and record.ready is None:
         return None
     target = Target(
-        container_id=container.id, folder="", url=base_url(plan), model=plan.model_name, api_key=key
+        container_id=container.id,
+        folder="",
+        url=base_url(plan),
+        model=plan.model_name,
+        api_key=api_key_of(plan),
     )
     if prove_answer(target).failure is not None:
         return None

@@ -12,6 +12,7 @@ from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
 from kitctl.edge.package_data import package_text
 from kitctl.edge.store_files import default_store, locate_model, quick_verify
+from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, without_skipped
 from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import decode_facts
@@ -29,6 +30,7 @@ from kitctl.plan.placement import Placement, place_stack
 from kitctl.plan.planner import Kit, compose_plan
 from kitctl.plan.rehearsal import resolve_for_host, stack_wants_gpus
 from kitctl.plan.types import Plan, PlannedModel, Request
+from kitctl.render.compose import key_files
 from kitctl.result import Context
 from kitctl.store.verdict import findings_of
 
@@ -193,3 +195,24 @@ def judge(plan: Plan, placement: Placement, facts: HostFacts, *, store_dir: str)
         disk_bytes={store_dir: missing} if missing else None,
     )
     return (*check_plan(plan), *models, *check_host(facts, need=need, tables=load_host_tables()))
+
+
+def api_key_of(plan: Plan) -> str | None:
+    """The API key in the plan's key file. Raises KitError ``file-unreadable`` or ``bad-api-key`` (exit 2)."""
+    if plan.api_key_file is None:
+        return None
+    key = read_text(plan.api_key_file).strip()
+    if not key or len(key.split()) != 1:
+        raise KitError(
+            "bad-api-key",
+            f"{plan.api_key_file} must hold one key, without blanks",
+            remedy="write one, for example: openssl rand -hex 32",
+            exit_code=Exit.USAGE,
+        )
+    return key
+
+
+def key_files_of(plan: Plan) -> dict[str, str]:
+    """The files that hand the key to the engine; none for a plan without a key."""
+    key = api_key_of(plan)
+    return key_files(key, package_text("serve_with_key.py")) if key is not None else {}

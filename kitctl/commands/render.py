@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from kitctl.commands.planning import Planned, add_plan_arguments, make_plan
-from kitctl.edge.files import absolute, read_text, write_atomic
+from kitctl.commands.planning import Planned, add_plan_arguments, key_files_of, make_plan
+from kitctl.edge.files import absolute, write_atomic
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
-from kitctl.render.compose import render_compose, secret_text
+from kitctl.render.compose import render_compose
 from kitctl.render.shell import render_shell, render_systemd
 from kitctl.result import Context, Result
 
@@ -38,10 +38,11 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 def rendered_files(planned: Planned, target: str, folder: str) -> dict[str, str]:
     """The files of one target by name; ``folder`` (absolute) is where they will lie."""
     plan = planned.plan
-    key = read_text(plan.api_key_file).strip() if plan.api_key_file else None
+    keys = key_files_of(plan)
     overlays = tuple(planned.kit.overlays[name] for name in plan.overlays)
     if target == "shell":
-        secret = secret_text(key) if key is not None else None
-        return render_shell(plan, base_environment=planned.kit.base_environment, folder=folder, secret=secret)
-    files = render_compose(plan, base=planned.kit.base, overlays=overlays, api_key=key)
+        return render_shell(
+            plan, base_environment=planned.kit.base_environment, folder=folder, key_files=keys
+        )
+    files = render_compose(plan, base=planned.kit.base, overlays=overlays, key_files=keys)
     return files if target == "compose" else render_systemd(plan, files, folder=folder)

@@ -10,7 +10,6 @@ from kitctl.plan.types import PlannedModel
 
 MODELS_ROOT = "/models"
 CONTAINER_BIND = "0.0.0.0"
-API_KEY_CONFIG = "/run/secrets/engine-config.yaml"
 
 
 def plan_argv(
@@ -21,7 +20,6 @@ def plan_argv(
     models: tuple[PlannedModel, ...],
     container_port: int,
     engine_flags: tuple[str, ...],
-    api_key: bool,
     max_total_tokens: int | None,
 ) -> tuple[str, ...]:
     """The flags of the launch: settings, overlay flags, then what the user gave after ``--``.
@@ -46,8 +44,7 @@ def plan_argv(
         max_total_tokens=max_total_tokens,
     )
     _refuse_owned(argv, engine_flags)
-    secret = ("--config", API_KEY_CONFIG) if api_key else ()
-    return (*argv, *engine_flags, *secret)
+    return (*argv, *engine_flags)
 
 
 def model_target(model: PlannedModel) -> str:

@@ -21,17 +21,24 @@ from kitctl.plan.types import GpuDriver, Mount, Plan
 LABEL = "io.kitctl"
 SERVICE = "engine"
 STACK_FILE = "stack.yaml"
-SECRET_FILE = "engine-config.yaml"
+KEY_FILE = "api-key"
+LAUNCHER_FILE = "serve_with_key.py"
+KEY_VARIABLE = "KITCTL_API_KEY_FILE"
 
 _BOOT_POLICY = "unless-stopped"
 
 
 def render_compose(
-    plan: Plan, *, base: str, overlays: tuple[Overlay, ...], run_id: str = "", api_key: str | None = None
+    plan: Plan,
+    *,
+    base: str,
+    overlays: tuple[Overlay, ...],
+    run_id: str = "",
+    key_files: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The folder's files by name: base, overlays, ``stack.yaml`` and the ``.env`` that names them in order.
 
-    ``run_id`` is written into the container's labels; ``api_key`` into the one file that the container reads it from.
+    ``run_id`` is written into the container's labels; ``key_files`` are those of ``key_files()`` for a plan with a key.
     """
     files = {"base.yaml": base}
     for overlay in overlays:
@@ -39,14 +46,12 @@ def render_compose(
     order = [*files, STACK_FILE]
     files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id))
     files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
-    if api_key is not None:
-        files[SECRET_FILE] = secret_text(api_key)
-    return files
+    return files | dict(key_files or {})
 
 
-def secret_text(api_key: str) -> str:
-    """The engine's configuration file that holds the API key, so that no argv does."""
-    return str(yaml.safe_dump({"api-key": api_key}))
+def key_files(api_key: str, launcher: str) -> dict[str, str]:
+    """The API key, and the launcher that reads it from its file, so that no argv, log or label holds it."""
+    return {KEY_FILE: f"{api_key}\n", LAUNCHER_FILE: launcher}
 
 
 def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
@@ -79,7 +84,7 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
     if volumes:
         tree["volumes"] = volumes
     if plan.api_key_file:
-        tree["secrets"] = {"engine-config": {"file": f"./{SECRET_FILE}"}}
+        tree["secrets"] = {KEY_FILE: {"file": f"./{KEY_FILE}"}, "launcher": {"file": f"./{LAUNCHER_FILE}"}}
     return tree
 
 
@@ -153,7 +158,14 @@ def _devices(plan: Plan) -> dict[str, Any]:
 def _secret(plan: Plan) -> dict[str, Any]:
     if not plan.api_key_file:
         return {}
-    return {"secrets": [{"source": "engine-config", "target": SECRET_FILE}]}
+    return {
+        "entrypoint": ["python3", f"/run/secrets/{LAUNCHER_FILE}"],
+        "secrets": [
+            {"source": KEY_FILE, "target": KEY_FILE},
+            {"source": "launcher", "target": LAUNCHER_FILE},
+        ],
+        "environment": {**dict(sorted(plan.environment.items())), KEY_VARIABLE: f"/run/secrets/{KEY_FILE}"},
+    }
 
 
 class _Dumper(yaml.SafeDumper):

@@ -9,42 +9,47 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from kitctl.plan.engine_command import API_KEY_CONFIG, model_target
+from kitctl.plan.engine_command import model_target
 from kitctl.plan.types import GpuDriver, Plan
-from kitctl.render.compose import SECRET_FILE, fingerprint
+from kitctl.render.compose import KEY_FILE, KEY_VARIABLE, LAUNCHER_FILE, fingerprint
 
 SCRIPT = "run.sh"
 ENTRY = ("python3", "-m", "sglang.launch_server")
 
 
-def host_argv(plan: Plan, *, folder: str) -> tuple[str, ...]:
+def host_argv(plan: Plan) -> tuple[str, ...]:
     """The plan's flags as a process on the host takes them."""
-    paths = {model_target(model): model.folder for model in plan.models} | {
-        API_KEY_CONFIG: f"{folder}/{SECRET_FILE}"
-    }
+    paths = {model_target(model): model.folder for model in plan.models}
     words = [_on_host(word, paths) for word in plan.argv]
     return tuple(
         _with_value(_with_value(words, "--host", plan.published.bind), "--port", str(plan.published.port))
     )
 
 
-def host_environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
+def host_environment(plan: Plan, base: Mapping[str, str], *, folder: str) -> dict[str, str]:
     """Base, then plan, then the GPUs (by index: SGLang reads ``CUDA_VISIBLE_DEVICES`` as integers)."""
     merged = {**base, **plan.environment}
+    if plan.api_key_file:
+        merged[KEY_VARIABLE] = f"{folder}/{KEY_FILE}"
     if plan.gpus.driver is not GpuDriver.NONE:
         merged["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in plan.gpus.indices)
     return merged
 
 
 def render_shell(
-    plan: Plan, *, base_environment: Mapping[str, str], folder: str, secret: str | None = None
+    plan: Plan,
+    *,
+    base_environment: Mapping[str, str],
+    folder: str,
+    key_files: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """``run.sh`` and a systemd unit that runs it, for ``folder`` (absolute) on a host where SGLang is installed."""
     exports = [
         f"export {name}={shlex.quote(value)}"
-        for name, value in sorted(host_environment(plan, base_environment).items())
+        for name, value in sorted(host_environment(plan, base_environment, folder=folder).items())
     ]
-    command = " \\\n  ".join([shlex.join(ENTRY), *_flag_lines(host_argv(plan, folder=folder))])
+    entry = ("python3", f"{folder}/{LAUNCHER_FILE}") if plan.api_key_file else ENTRY
+    command = " \\\n  ".join([shlex.join(entry), *_flag_lines(host_argv(plan))])
     script = "\n".join(
         [
             "#!/bin/sh",
@@ -59,7 +64,7 @@ def render_shell(
         SCRIPT: script,
         unit_name(plan): unit_text(plan, start=f"/bin/sh {folder}/{SCRIPT}", folder=folder),
     }
-    return files if secret is None else {**files, SECRET_FILE: secret}
+    return files | dict(key_files or {})
 
 
 def render_systemd(plan: Plan, compose_files: Mapping[str, str], *, folder: str) -> dict[str, str]:
