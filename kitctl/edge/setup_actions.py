@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,32 +113,33 @@ def _run(step: Step, argv: tuple[str, ...], *, timeout_s: float, cwd: str | None
 
 @contextmanager
 def _beside(target: str) -> Iterator[Path]:
-    """An empty folder that takes the name ``target`` when the block ends well; a leftover one is removed first."""
+    """An empty folder that takes the name ``target`` when the block ends well, and goes when it does not."""
     partial = Path(f"{target}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    yield partial
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
+    try:
+        yield partial
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _unpack_deb(step: Step, action: UnpackDeb) -> None:
-    with _beside(f"{action.folder}/download") as fetched, _beside(action.target) as unpacked:
+    with tempfile.TemporaryDirectory(dir=action.folder) as fetched, _beside(action.target) as unpacked:
         argv = download_argv(action.folder, action.package, action.version)
-        _run(step, argv, timeout_s=_FETCH_TIMEOUT_S, cwd=str(fetched))
-        archive = next(fetched.glob("*.deb"))
+        _run(step, argv, timeout_s=_FETCH_TIMEOUT_S, cwd=fetched)
+        archive = next(Path(fetched).glob("*.deb"))
         _run(step, ("dpkg-deb", "-x", str(archive), str(unpacked)), timeout_s=_FETCH_TIMEOUT_S)
         unpacked.chmod(0o755)
-        archive.unlink()
 
 
 def _unpack_wheel(step: Step, action: UnpackWheel) -> None:
-    requirements = f"{action.target}.requirements.txt"
-    with _beside(action.target) as unpacked:
+    with tempfile.TemporaryDirectory() as folder, _beside(action.target) as unpacked:
+        requirements = f"{folder}/requirements.txt"
         write_atomic(requirements, requirements_text(action))
-        argv = wheel_argv(action, requirements, str(unpacked))
-        _run(step, argv, timeout_s=_FETCH_TIMEOUT_S)
-        Path(requirements).unlink()
+        _run(step, wheel_argv(action, requirements, str(unpacked)), timeout_s=_FETCH_TIMEOUT_S)
+        unpacked.chmod(0o755)
 
 
 def _link(action: Link) -> None:
@@ -157,23 +159,19 @@ def _link(action: Link) -> None:
 
 
 def _start_daemon(action: StartDaemon) -> None:
-    """Start dockerd in a session of its own, so that it outlives kitctl and its terminal."""
+    """Start dockerd in a session of its own, so that it outlives kitctl and its terminal; not beside another."""
+    if ask_engine().server is not None:
+        return
     if running_daemon(action.pidfile) is None:
         Path(action.pidfile).unlink(missing_ok=True)
     kept = {name: os.environ[name] for name in action.keep_environment if name in os.environ}
     program = shutil.which(action.argv[0], path=action.path) or action.argv[0]
     Path(action.log).parent.mkdir(parents=True, exist_ok=True)
-    with Path(action.log).open("ab") as log:
-        start_of_log = log.tell()
-        daemon = subprocess.Popen(
-            (program, *action.argv[1:]),
-            env={**kept, "PATH": action.path},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            start_new_session=True,
-        )
+    start_of_log = Path(action.log).stat().st_size if Path(action.log).exists() else 0
+    try:
+        daemon = _spawn((program, *action.argv[1:]), env={**kept, "PATH": action.path}, log=action.log)
+    except OSError as refused:
+        raise _not_started(f"could not be started: {refused}", ()) from refused
 
     def tail() -> str:
         return Path(action.log).read_bytes()[start_of_log:].decode("utf-8", "replace")
@@ -188,11 +186,22 @@ def _await_engine(timeout_s: float, ended: Callable[[], int | None], *, evidence
         late = time.monotonic() > deadline
         if code is not None or late:
             how = f"does not answer after {timeout_s:g} s" if late else f"ended with {code}"
-            raise KitError(
-                "engine-did-not-start",
-                f"the engine was started and {how}",
-                evidence=tuple(evidence().strip().splitlines()[-8:]),
-                remedy=_AGAIN,
-                exit_code=Exit.UNREACHABLE,
-            )
+            raise _not_started(f"was started and {how}", tuple(evidence().strip().splitlines()[-8:]))
         time.sleep(_POLL_S)
+
+
+def _spawn(argv: tuple[str, ...], *, env: dict[str, str], log: str) -> subprocess.Popen[bytes]:
+    with Path(log).open("ab") as out:
+        return subprocess.Popen(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd="/", start_new_session=True
+        )
+
+
+def _not_started(how: str, said: tuple[str, ...]) -> KitError:
+    return KitError(
+        "engine-did-not-start",
+        f"the engine {how}",
+        evidence=said,
+        remedy=_AGAIN,
+        exit_code=Exit.UNREACHABLE,
+    )

@@ -41,7 +41,7 @@ def survey_host(recipe: Recipe) -> SetupFacts:
         may_administer=facts_of.parse_may_administer(read_text_if_there("/proc/self/status") or ""),
         has_systemd=Path("/run/systemd/system").is_dir(),
         has_cgroups=facts_of.parse_has_cgroups(read_text_if_there("/proc/mounts") or ""),
-        architecture=_word(facts_of.ARCHITECTURE),
+        architecture=facts_of.debian_architecture(os.uname().machine),
         libc=_word(facts_of.LIBC_VERSION),
         plugins=facts_of.parse_plugins(info),
         present=tuple(thing for thing in recipe.things_to_look_for() if _is_there(thing, recipe)),
@@ -49,6 +49,8 @@ def survey_host(recipe: Recipe) -> SetupFacts:
         packages_broken=bool(_word(facts_of.BROKEN_PACKAGES)),
         has_docker_group=any(group.gr_name == "docker" for group in grp.getgrall()),
         dockerd=facts_of.parse_dockerd_version(_said(facts_of.DOCKERD_VERSION) or ""),
+        dockerd_path=shutil.which("dockerd"),
+        search_path=os.environ.get("PATH", ""),
         daemon_pids=tuple(
             pid
             for path in (recipe.place.pidfile, recipe.place.other_pidfile)

@@ -13,11 +13,11 @@ OS_RELEASE = "/etc/os-release"
 DOCKER_VERSION = ("docker", "version", "--format", "{{json .}}")
 DOCKER_PLUGINS = ("docker", "info", "--format", "{{json .ClientInfo}}")
 DOCKERD_VERSION = ("dockerd", "--version")
-ARCHITECTURE = ("dpkg", "--print-architecture")
 BROKEN_PACKAGES = ("dpkg", "--audit")
 LIBC_VERSION = ("dpkg-query", "--show", "--showformat", "${Version}", "libc6")
 INDEX_ADDRESSES = ("apt-get", "-o", "Debug::NoLocking=1", "--print-uris", "update")
 CAP_SYS_ADMIN = 21
+_DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 _INDEX = re.compile(r"'(?P<base>[^']+)/dists/(?P<suite>[^']+)/InRelease'")
 _NUMBERS = re.compile(r"\d+")
 
@@ -74,10 +74,14 @@ class Offers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SetupFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One host, read. ``present``: those of the recipe's programs and paths that are there. ``unpacked``: names
-    of the folders below the recipe's package folder. ``mirror``: where the release's own packages come from.
-    ``daemon_pids``: running dockerd processes. ``remote``: the engine that DOCKER_HOST or the docker context
-    points at, when it is not this host's. ``pip``: the argv that starts pip or a program of its kind."""
+    """One host, read.
+
+    ``present``: those of the recipe's programs and paths that are there. ``unpacked``: names of the folders
+    below the recipe's package folder. ``dockerd`` and ``dockerd_path``: version and place of a dockerd in
+    ``search_path``. ``daemon_pids``: running dockerd processes. ``remote``: the engine that DOCKER_HOST or the
+    docker context points at, when it is not this host's. ``mirror``: where the release's own packages come
+    from. ``pip``: the argv that starts pip or a program of its kind.
+    """
 
     os: OsRelease
     engine: EngineAnswer
@@ -85,7 +89,7 @@ class SetupFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     may_administer: bool
     has_systemd: bool
     has_cgroups: bool
-    architecture: str | None = None
+    architecture: str
     libc: str | None = None
     plugins: tuple[Plugin, ...] = ()
     present: tuple[str, ...] = ()
@@ -93,6 +97,8 @@ class SetupFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     packages_broken: bool = False
     has_docker_group: bool = True
     dockerd: str | None = None
+    dockerd_path: str | None = None
+    search_path: str = ""
     daemon_pids: tuple[int, ...] = ()
     remote: str | None = None
     mirror: str | None = None
@@ -162,9 +168,10 @@ def _offer(stanza: str, suite: str) -> Offer:
 
 
 def problem_of(suite: str, said: str) -> str:
-    """Why a suite's lists could not be read, from apt's last complaint."""
-    lines = [line.removeprefix("E: ") for line in said.splitlines() if line.strip()]
-    return f"Debian {suite} could not be asked: {lines[-1] if lines else 'apt gave no reason'}"
+    """Why a suite's lists could not be read, from apt's first complaint."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
+    return f"Debian {suite} could not be asked: {(errors or lines or ['apt gave no reason'])[0]}"
 
 
 def parse_mirror(print_uris: str, codename: str) -> str | None:
@@ -178,6 +185,11 @@ def parse_may_administer(status: str) -> bool:
     """Whether /proc/self/status shows CAP_SYS_ADMIN, without which no engine can run."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
     return bool(found and int(found[1], 16) >> CAP_SYS_ADMIN & 1)
+
+
+def debian_architecture(machine: str) -> str:
+    """Debian's name of the processor that the kernel calls ``machine``."""
+    return _DEBIAN_NAMES.get(machine, machine)
 
 
 def parse_has_cgroups(mounts: str) -> bool:

@@ -46,18 +46,19 @@ def plan_setup(facts: SetupFacts, recipe: Recipe, offers: Offers, cache: str) ->
         return SetupPlan(findings=tuple(findings))
     distribution = recipe.distribution_of(facts.os.id, facts.os.version)
     chosen, unserved = _choose(facts, recipe, missing, offers)
-    findings.extend(unserved)
+    findings.extend(() if refuse.is_hopeless(findings) else unserved)
     steps: list[Step] = []
     if distribution:
         steps += _system_steps(facts, recipe, distribution, missing)
-        steps += _unpack_steps(recipe, distribution, chosen, cache)
+        steps += _unpack_steps(facts, recipe, chosen, cache)
     compose, refusals = _compose_steps(facts, recipe, missing)
     steps += compose
     findings.extend(refusals)
     if distribution and Part.ENGINE in missing.parts:
         steps += _engine_steps(facts, recipe, distribution, chosen)
     taken = tuple(one.note for one in chosen if one.note)
-    notes = (*offers.problems, *taken, *_notes(facts, recipe))
+    taken = (*offers.problems, *taken) if taken else ()
+    notes = (*taken, *_notes(facts, recipe))
     return SetupPlan(steps=tuple(steps), findings=tuple(findings), notes=notes)
 
 
@@ -81,7 +82,7 @@ def _choose(
     unserved = [one for one, choice in choices.items() if choice is None]
     if unserved and facts.mirror is None:
         return chosen, (refuse.no_mirror(distribution),)
-    return chosen, tuple(refuse.no_source(one, distribution, offers.problems) for one in unserved)
+    return chosen, (refuse.no_source(unserved, distribution, offers.problems),) if unserved else ()
 
 
 def _system_steps(
@@ -112,12 +113,10 @@ def _daemon_config(facts: SetupFacts, recipe: Recipe) -> tuple[WriteText, ...]:
     return (WriteText(path=recipe.place.daemon_config, text=recipe.daemon.config.lstrip()),)
 
 
-def _unpack_steps(
-    recipe: Recipe, distribution: Distribution, chosen: tuple[Chosen, ...], cache: str
-) -> list[Step]:
+def _unpack_steps(facts: SetupFacts, recipe: Recipe, chosen: tuple[Chosen, ...], cache: str) -> list[Step]:
     """The packages of a later suite, unpacked beside the system, and the links that make them found."""
     steps = [_unpack_step(recipe, cache, one, one.offer) for one in chosen if one.offer]
-    links = tuple(link for one in chosen for link in _links_of(recipe, one))
+    links = tuple(link for one in chosen for link in _links_of(recipe, one) if link.path not in facts.present)
     if links:
         steps.append(
             Step(
@@ -167,7 +166,7 @@ def _compose_steps(
     if not missing.compose:
         return [], ()
     wheel, place = recipe.compose, recipe.place
-    sha256 = wheel.sha256.get(facts.architecture or "")
+    sha256 = wheel.sha256.get(facts.architecture)
     if sha256 is None:
         return [], (refuse.no_wheel(facts.architecture, recipe),)
     if facts.pip is None:
@@ -213,10 +212,7 @@ def _start_actions(
     facts: SetupFacts, recipe: Recipe, chosen: tuple[Chosen, ...], brought: Chosen | None
 ) -> tuple[Action, ...]:
     place, daemon = recipe.place, recipe.daemon
-    folders = [f"{place.packages}/{one.folder_name}/usr" for one in chosen if one.package != "docker-buildx"]
-    inside = [f"{usr}/{sub}" for usr in folders for sub in ("bin", "sbin")]
-    path = ":".join((place.helpers, *inside, daemon.system_path))
-    dockerd = f"{place.packages}/{brought.folder_name}/usr/sbin/dockerd" if brought else "dockerd"
+    dockerd, path = _program(facts, recipe, chosen, brought)
     await_engine = AwaitEngine(timeout_s=daemon.start_timeout_s)
     if facts.has_systemd and brought is None:
         return (_systemctl("enable", "--now", "docker.service"), await_engine)
@@ -238,6 +234,20 @@ def _start_actions(
         timeout_s=daemon.start_timeout_s,
     )
     return (start,)
+
+
+def _program(
+    facts: SetupFacts, recipe: Recipe, chosen: tuple[Chosen, ...], brought: Chosen | None
+) -> tuple[str, str]:
+    """The dockerd to start and the PATH in which it finds its helpers."""
+    place, system_path = recipe.place, recipe.daemon.system_path
+    if brought is None:
+        dockerd = facts.dockerd_path or "dockerd"
+        return dockerd, f"{facts.search_path}:{system_path}".lstrip(":")
+    folders = [f"{place.packages}/{one.folder_name}/usr" for one in chosen if one.part is Part.ENGINE]
+    inside = [f"{usr}/{sub}" for usr in folders for sub in ("bin", "sbin")]
+    dockerd = f"{place.packages}/{brought.folder_name}/usr/sbin/dockerd"
+    return dockerd, ":".join((place.helpers, *inside, system_path))
 
 
 def _systemctl(*words: str) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from kitctl.errors import Exit
@@ -35,6 +35,11 @@ def find_refusals(facts: SetupFacts, recipe: Recipe, missing: Missing) -> tuple[
 def exit_of(findings: tuple[Finding, ...]) -> Exit:
     """10 when an engine is there and cannot be reached, else 3."""
     return Exit.UNREACHABLE if _UNREACHABLE & {found.code for found in findings} else Exit.REFUSED
+
+
+def is_hopeless(findings: Sequence[Finding]) -> bool:
+    """Whether anything but the lack of root stands in the way, so that the steps would be others."""
+    return any(found.code != NOT_ROOT for found in findings)
 
 
 def _block(code: str, cause: str, remedy: str, *evidence: str) -> Finding:
@@ -141,13 +146,14 @@ def _not_root() -> Finding:
     )
 
 
-def no_source(wanted: Unpacked, distribution: Distribution, problems: tuple[str, ...]) -> Finding:
-    """No suite offers the package new enough and able to run here."""
-    suites = ", ".join(distribution.suites)
+def no_source(unserved: Sequence[Unpacked], distribution: Distribution, problems: tuple[str, ...]) -> Finding:
+    """No suite offers these packages new enough and able to run here; ``problems``: suites that did not answer."""
+    suites = " or ".join(distribution.suites)
+    wanted = ", ".join(f"{one.package} {one.at_least}" for one in unserved)
     return _block(
         "setup-no-source",
-        f"no {wanted.package} {wanted.at_least} or later that runs on {distribution.name} is offered by {suites}",
-        f"see that the mirror of this host carries {suites}, or install {wanted.package} yourself",
+        f"Debian {suites} offers nothing that runs on {distribution.name} and is at least {wanted}",
+        f"see that this host's mirror answers and carries Debian {suites}: apt-get update",
         *problems,
     )
 
@@ -170,11 +176,11 @@ def no_pip() -> Finding:
     )
 
 
-def no_wheel(architecture: str | None, recipe: Recipe) -> Finding:
+def no_wheel(architecture: str, recipe: Recipe) -> Finding:
     """The compose wheel is not known for this architecture."""
     known = ", ".join(recipe.compose.sha256)
     return _block(
         "setup-architecture",
-        f"the compose plugin is known for {known}, not for {architecture or 'this processor'}",
+        f"the compose plugin is known for {known}, not for {architecture}",
         f"install the compose plugin {recipe.minimum.compose} or later yourself",
     )

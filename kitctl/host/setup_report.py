@@ -12,7 +12,7 @@ from kitctl.finding import finding_lines
 from kitctl.host.setup_apt import download_argv
 from kitctl.host.setup_facts import SetupFacts
 from kitctl.host.setup_recipe import Recipe
-from kitctl.host.setup_refusals import NOT_ROOT
+from kitctl.host.setup_refusals import is_hopeless
 from kitctl.host.setup_sources import plugin_version
 from kitctl.host.setup_steps import (
     Action,
@@ -78,8 +78,7 @@ def plan_lines(facts: SetupFacts, plan: SetupPlan) -> tuple[str, ...]:
     Where a finding other than ``setup-not-root`` forbids it, the findings alone: the steps would not be these.
     """
     notes = tuple(f"note: {note}" for note in plan.notes)
-    refused = any(found.code != NOT_ROOT for found in plan.findings)
-    steps = () if refused else step_lines(facts, plan.steps)
+    steps = () if is_hopeless(plan.findings) or not plan.steps else step_lines(facts, plan.steps)
     return (*steps, *notes, *finding_lines(plan.findings))
 
 

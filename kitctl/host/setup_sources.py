@@ -24,6 +24,7 @@ class Chosen:
     """A package of a later suite in the version that is used; ``offer`` is ``None`` when it is unpacked already."""
 
     package: str
+    part: Part
     version: str
     offer: Offer | None
     note: str | None = None
@@ -76,14 +77,14 @@ def choose_package(wanted: Unpacked, facts: SetupFacts, offers: tuple[Offer, ...
     """What is unpacked already, else the tried version, else the first offer that is new enough and can run here."""
     there = unpacked_version(wanted, facts)
     if there is not None:
-        return Chosen(package=wanted.package, version=there, offer=None)
+        return Chosen(package=wanted.package, part=wanted.part, version=there, offer=None)
     fit = [offer for offer in offers if offer.package == wanted.package and _fits(offer, wanted, facts)]
     exact = [offer for offer in fit if offer.version == wanted.tried]
     if not fit:
         return None
     offer = (exact or fit)[0]
     note = None if exact else _untried(offer, wanted)
-    return Chosen(package=offer.package, version=offer.version, offer=offer, note=note)
+    return Chosen(package=offer.package, part=wanted.part, version=offer.version, offer=offer, note=note)
 
 
 def _untried(offer: Offer, wanted: Unpacked) -> str:
