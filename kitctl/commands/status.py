@@ -7,6 +7,7 @@ from typing import Any
 
 from kitctl.commands.projects import PROJECT_LABEL, add_project_arguments, project_of, require_container
 from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.files import read_text_if_there
 from kitctl.edge.runs import load_record
 from kitctl.edge.serving import is_healthy, served_models
 from kitctl.errors import Exit
@@ -26,10 +27,20 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     del context
     container = require_container(project_of(args))
     row = status_row(container)
-    row["healthy"] = container.is_running and is_healthy(str(row["url"]))
-    row["serves"] = list(served_models(str(row["url"])) or ()) if row["healthy"] else []
+    url, key = str(row["url"]), recorded_key(container)
+    row["healthy"] = container.is_running and is_healthy(url, api_key=key)
+    row["serves"] = list(served_models(url, api_key=key) or ()) if row["healthy"] else []
     exit_code = Exit.OK if row["healthy"] else Exit.NOT_READY if container.is_running else Exit.CRASHED
     return Result(data={"schema": "kitctl.status/1", **row}, lines=tuple(_lines(row)), exit=exit_code)
+
+
+def recorded_key(container: ContainerState) -> str | None:
+    """The API key of the run that the container belongs to, from the file that its record names."""
+    record = load_record(container.labels.get(f"{LABEL}.run", ""))
+    if record is None or record.api_key_file is None:
+        return None
+    text = read_text_if_there(record.api_key_file)
+    return text.strip() if text else None
 
 
 def status_row(container: ContainerState) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from kitctl.commands.starting import Target, wait_until_ready
+from kitctl.commands.status import recorded_key
 from kitctl.edge.clock import wall_clock_s
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.failure_book import failure_book
-from kitctl.edge.files import read_text
 from kitctl.edge.runs import load_record, now_utc, save_record
 from kitctl.errors import Exit
 from kitctl.render.compose import LABEL
@@ -21,13 +21,12 @@ from kitctl.watch.start import Verdict
 def wait_for_container(container: ContainerState, *, timeout_s: float, context: Context) -> Result:
     """Follow the container until it answers; exit 0, 7 (died, with the diagnosis) or 8 (time over)."""
     record = load_record(container.labels.get(f"{LABEL}.run", ""))
-    key = read_text(record.api_key_file).strip() if record and record.api_key_file else None
     target = Target(
         container_id=container.id,
         folder=record.folder if record else "",
         url=container.labels.get(f"{LABEL}.url", ""),
         model=container.labels.get(f"{LABEL}.model", ""),
-        api_key=key,
+        api_key=recorded_key(container),
     )
     started = wait_until_ready(target, deadline_s=wall_clock_s() + timeout_s, say=context.say)
     name = container.labels.get(f"{LABEL}.stack", container.name)

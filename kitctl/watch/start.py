@@ -73,7 +73,7 @@ def _news(before: LoadProgress, after: LoadProgress, *, at_s: float) -> tuple[st
     if after.phase is not before.phase:
         durations = phase_durations(after, now_s=at_s)
         ended = durations.get(before.phase)
-        if ended is not None and before.phase is not Phase.WAITING:
+        if ended is not None:
             news.append(f"{before.phase.value}: {ended:.1f} s")
         news.append(f"{after.phase.value} ...")
     if after.shards is not None and after.shards != before.shards:
