@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from kitctl.commands.planning import add_plan_arguments, make_plan, read_facts
-from kitctl.edge.files import write_atomic
+from kitctl.commands.planning import add_plan_arguments, make_plan
+from kitctl.edge.files import read_text, write_atomic
 from kitctl.edge.host_data import load_host_tables
+from kitctl.edge.probe_runner import gather_host_facts
 from kitctl.edge.store_files import default_store
 from kitctl.errors import Exit
 from kitctl.finding import Finding, blocking, finding_lines, without_skipped
 from kitctl.host.facts import HostFacts
-from kitctl.host.facts_json import encode_facts
+from kitctl.host.facts_json import decode_facts, encode_facts
 from kitctl.host.facts_text import facts_lines
 from kitctl.host.redact import redacted_report
 from kitctl.plan.host_checks import check_host
@@ -24,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser, stack_is_optional=True)
     parser.add_argument(
         "--report", metavar="FILE", help="write facts and findings, redacted, for a bug report"
+    )
+    parser.add_argument(
+        "--timeout-scale", type=float, default=1.0, metavar="X", help="stretch every probe's time limit"
     )
 
 
@@ -46,7 +50,12 @@ def examine(args: argparse.Namespace, context: Context) -> tuple[HostFacts, tupl
     if args.stack is not None:
         planned = make_plan(args, context)
         return planned.facts, planned.plan.findings
-    facts = read_facts(args.facts, context, disks=(args.store or default_store(),), trials=True)
+    disks = (args.store or default_store(),)
+    facts = (
+        decode_facts(read_text(args.facts), source=args.facts)
+        if args.facts
+        else gather_host_facts(engine=context.engine, disks=disks, timeout_scale=args.timeout_scale)
+    )
     findings = check_host(facts, need=None, tables=load_host_tables())
     return facts, without_skipped(findings, frozenset(args.skip))
 

@@ -282,12 +282,17 @@ def _machine_dockerd() -> tuple[str, str]:
         with suppress(OSError):
             words = (process / "environ").read_bytes().split(b"\0")
             program = str((process / "exe").readlink())
-            if Path(program).name == "dockerd" and not any(w.startswith(b"GPU_HOST_") for w in words):
+            if _is_dockerd_here(program) and not any(w.startswith(b"GPU_HOST_") for w in words):
                 path = next((w[5:].decode() for w in words if w.startswith(b"PATH=")), "")
                 return program, path or os.environ["PATH"]
     found = shutil.which("dockerd")
     assert found, "no dockerd on this machine: run 'kitctl setup --yes' first"
     return found, os.environ["PATH"]
+
+
+def _is_dockerd_here(program: str) -> bool:
+    """Whether it is a dockerd that this process can run too: another may run in a root of its own."""
+    return Path(program).name == "dockerd" and Path(program).exists()
 
 
 def _import_busybox(host: GpuHost) -> None:
