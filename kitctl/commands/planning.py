@@ -10,17 +10,22 @@ from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
-from kitctl.edge.package_data import package_text
+from kitctl.edge.package_data import package_text, package_text_if_there
 from kitctl.edge.store_files import default_store, locate_model, quick_verify
 from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, without_skipped
 from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import decode_facts
 from kitctl.kit.catalog import load_overlays
+from kitctl.kit.demo_model import demo_files
+from kitctl.kit.drafter_facts import read_drafter_facts
+from kitctl.kit.flag_table import read_flag_table
+from kitctl.kit.model_facts import read_model_facts
 from kitctl.kit.models_lock import LockState, ModelEntry, find_entry, merge_locks, read_models_lock
 from kitctl.kit.settings import read_setting
 from kitctl.kit.stack import Stack
 from kitctl.kit.yaml_reader import read_yaml
+from kitctl.plan.engine_rules import check_rules, read_rules
 from kitctl.plan.flag_spelling import read_spellings
 from kitctl.plan.host_checks import check_host
 from kitctl.plan.host_need import need_of_plan
@@ -127,7 +132,7 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
         models=tuple(place_model(entry, role, store_dir) for role, entry in entries.items()),
         facts=facts,
     )
-    findings = (*placement.findings, *judge(plan, placement, facts, store_dir=store_dir))
+    findings = (*placement.findings, *judge(plan, placement, facts, entries, store_dir=store_dir))
     plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)))
     return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store_dir)
 
@@ -182,7 +187,9 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
     )
 
 
-def judge(plan: Plan, placement: Placement, facts: HostFacts, *, store_dir: str) -> tuple[Finding, ...]:
+def judge(
+    plan: Plan, placement: Placement, facts: HostFacts, entries: Mapping[str, ModelEntry], *, store_dir: str
+) -> tuple[Finding, ...]:
     """All checks, each run whatever the others say."""
     models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
     missing = sum(model.missing_bytes or 0 for model in plan.models)
@@ -194,7 +201,37 @@ def judge(plan: Plan, placement: Placement, facts: HostFacts, *, store_dir: str)
         own_project=plan.project,
         disk_bytes={store_dir: missing} if missing else None,
     )
-    return (*check_plan(plan), *models, *check_host(facts, need=need, tables=load_host_tables()))
+    return (
+        *check_plan(plan),
+        *models,
+        *judge_engine(plan, placement, entries),
+        *check_host(facts, need=need, tables=load_host_tables()),
+    )
+
+
+def judge_engine(plan: Plan, placement: Placement, entries: Mapping[str, ModelEntry]) -> tuple[Finding, ...]:
+    """What the pinned engine would refuse late or accept silently, and whether the drafter fits its target."""
+    release = plan.image.release or ""
+    table = package_text_if_there(f"flags/{release}.json")
+    drafter = entries.get("drafter")
+    return check_rules(
+        plan.stack,
+        book=read_rules(package_text("engine_rules.yaml")),
+        release=release,
+        argv=plan.argv,
+        archs=placement.archs,
+        model=read_model_facts(config_text(entries["target"]), source=entries["target"].repo),
+        drafter=read_drafter_facts(config_text(drafter), source=drafter.repo) if drafter else None,
+        environment=plan.environment,
+        gpu_count=len(plan.gpus.ids) if placement.gpus is not None else None,
+        links=placement.links,
+        flag_table=read_flag_table(table, source=f"flags/{release}.json") if table else None,
+    )
+
+
+def config_text(entry: ModelEntry) -> str:
+    """The model's config.json: the lock holds it, or the kit makes it."""
+    return entry.config_json if entry.config_json is not None else demo_files()["config.json"].decode()
 
 
 def api_key_of(plan: Plan) -> str | None:

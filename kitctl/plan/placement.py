@@ -29,6 +29,7 @@ class Placement:
     overlay_reason: str
     gpus: GpuChoice | None = None
     archs: tuple[str, ...] = ()
+    links: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
@@ -65,6 +66,7 @@ def _place_on_gpus(
         overlay_reason=choice.reason,
         gpus=gpus,
         archs=_archs(facts, gpus.indices),
+        links=choice.links.value if choice.links else None,
         environment=choice.environment,
         findings=(*gpus.findings, *findings),
     )
