@@ -193,7 +193,7 @@ def _ask_in_container(
 ) -> tuple[str, dict[str, Answer]]:
     """The probes in a short container with the host's GPUs, of the first image that has a shell."""
     shared = ("--pid", "host", "--network", "host", *(("-v", f"/:{_HOST_ROOT}:ro") if whole_host else ()))
-    run = ("docker", "run", "--rm", "-i", "--pull", "never", *shared, "--entrypoint", "sh")
+    run = ("docker", "run", "--rm", "-i", "--pull", "never", "--tmpfs", "/tmp", *shared, "--entrypoint", "sh")
     missing = {
         p.name: Answer(argv=p.argv, exit_code=None, failure="no local image to ask it in") for p in probes
     }
