@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -83,7 +84,8 @@ def running_gpu_host(
 ) -> Iterator[GpuHost]:
     """The engine, with a busybox image in it, swept away at the end. No ``drivers``: a host without GPUs."""
     sweep_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(4)}"  # a name that containerd takes
+    folder.mkdir(mode=0o700)
     (folder / "owner").write_text(str(os.getpid()))
     host = GpuHost(
         docker_host=f"unix://{folder}/docker.sock", folder=folder, count=count, gpu_class=gpu_class
