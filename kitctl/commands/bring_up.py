@@ -7,7 +7,9 @@ import argparse
 import msgspec
 
 from kitctl import __version__
+from kitctl.commands.canary import run_canary
 from kitctl.commands.existing import settle_existing
+from kitctl.commands.measure_start import deadline_after_s, yardstick_of
 from kitctl.commands.planning import Planned, api_key_of, key_files_of
 from kitctl.commands.preparing import ensure_image, ensure_models
 from kitctl.commands.projects import running_container, take_down
@@ -15,6 +17,7 @@ from kitctl.commands.starting import READY_PROMPT, Started, Target, wait_until_r
 from kitctl.commands.up_results import (
     failed_result,
     ready_result,
+    record_canary,
     record_failure,
     record_ready,
     silent_result,
@@ -40,7 +43,7 @@ from kitctl.result import Context, Result
 from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
 from kitctl.watch.start import Verdict
 
-GRACE_OF_FAILED_S = 10
+GRACE_OF_FAILED_S = 3
 LATE_CONTAINER_S = 0.3
 
 
@@ -54,14 +57,17 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
     was_ready = record.ready is not None
     try:
         record, container = (record, existing) if existing else start_run(planned, record, context)
-        deadline_s = wall_clock_s() + (args.timeout or 2 * planned.plan.stack.serve.start_period_s)
-        started = wait_until_ready(
-            target_of(planned, record, container), deadline_s=deadline_s, say=context.say
-        )
-        if started.verdict is Verdict.ASK:
+        target, yardstick = target_of(planned, record, container), yardstick_of(planned)
+        deadline_s = wall_clock_s() + deadline_after_s(planned, yardstick, timeout_s=args.timeout)
+        started = wait_until_ready(target, deadline_s=deadline_s, say=context.say, yardstick=yardstick)
+        if started.verdict is Verdict.ASK and started.answer is not None:
             record = record_ready(record, started, seconds=monotonic_s() - begun_s)
-            return ready_result(planned.plan, record, started)
-        context.say(f"engine: {ended_words(started)}")
+            report = None
+            if not args.no_canary:
+                report = run_canary(target, planned.plan.stack, started.answer, say=context.say)
+            record = record_canary(record, report)
+            return ready_result(planned.plan, record, started, report)
+        context.say(f"engine: {started.why}")
         if was_ready and container_lives(started):
             return silent_result(planned.plan, record)
         failed = record_failure(record, started)
@@ -138,7 +144,7 @@ def new_record(planned: Planned, args: argparse.Namespace, *, run_id: str, image
         project=plan.project,
         fingerprint=fingerprint(plan),
         kitctl=__version__,
-        command=("up", args.stack),
+        command=("up", args.stack, *(word for text in args.set for word in ("--set", text))),
         started=now_utc(),
         outcome=Outcome.STARTING,
         url=base_url(plan),
@@ -162,17 +168,6 @@ def target_of(planned: Planned, record: RunRecord, container: ContainerState) ->
         prompt=plan.stack.expect.prompt or READY_PROMPT,
         api_key=api_key_of(plan),
     )
-
-
-def ended_words(started: Started) -> str:
-    """How the start ended, for a person, at once."""
-    if started.verdict is Verdict.TOO_LATE:
-        return "not ready in time"
-    if started.container is None:
-        return "the container is gone"
-    if started.container.is_running:
-        return "a fatal line was logged and the process hangs"
-    return f"ended with exit code {started.container.exit_code}"
 
 
 def clear_away(record: RunRecord, stopped: BaseException, context: Context) -> None:

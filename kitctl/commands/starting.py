@@ -6,14 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from kitctl.edge.activity import look_at
 from kitctl.edge.clock import wall_clock_s
-from kitctl.edge.container_watch import Ended, Line, Probed, watch_container
+from kitctl.edge.container_watch import Ended, Event, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState, container_state
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import append_log, read_log
 from kitctl.edge.serving import Answer, ask, is_healthy, served_models
+from kitctl.kit.failures import FailureBook
 from kitctl.watch.run_record import PhaseTime
-from kitctl.watch.start import StartState, Verdict, judge_start, phase_lines, see_end, see_line
+from kitctl.watch.start import (
+    StartState,
+    Verdict,
+    Yardstick,
+    judge_start,
+    phase_lines,
+    see_end,
+    see_line,
+    see_sample,
+    verdict_words,
+)
 
 READY_PROMPT = "Does this stack answer?"
 READY_TOKENS = 16
@@ -23,13 +35,14 @@ PROBE_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """How a start ended. ``answer`` is the proof that the stack answers; without it ``verdict`` says why not."""
+    """How a start ended. ``answer`` is the proof that the stack answers; without it ``why`` says why not."""
 
     verdict: Verdict
     phases: tuple[PhaseTime, ...]
     container: ContainerState | None
     answer: Answer | None = None
     log: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,30 +58,46 @@ class Target:
     api_key: str | None = None
 
 
-def wait_until_ready(target: Target, *, deadline_s: float, say: Callable[[str], None]) -> Started:
-    """Follow the container until it has answered a real generation, died, or ``deadline_s`` (epoch) passed."""
+def wait_until_ready(
+    target: Target, *, deadline_s: float, say: Callable[[str], None], yardstick: Yardstick | None = None
+) -> Started:
+    """Follow the container until it has answered a real generation, died, stalled, or ``deadline_s`` (epoch) passed."""
     book = failure_book()
-    state = StartState(begun_s=wall_clock_s(), deadline_s=deadline_s)
+    state = StartState(begun_s=wall_clock_s(), deadline_s=deadline_s, yardstick=yardstick or Yardstick())
     asked_s = 0.0
-    for event in watch_container(target.container_id, probe=partial(_listens, target), every_s=PROBE_EVERY_S):
-        if isinstance(event, Line):
-            append_log(target.folder, [event.text])
-            state = see_line(state, event.text, at_s=event.at_s, book=book)
-            for news in state.told:
-                say(f"  {news}")
-        if isinstance(event, Ended):
-            state = see_end(state, event.exit_code)
+    events = watch_container(
+        target.container_id,
+        probe=partial(_listens, target),
+        every_s=PROBE_EVERY_S,
+        look=partial(look_at, target.container_id),
+    )
+    for event in events:
+        state = _see(state, event, target, book=book)
+        for news in state.told:
+            say(f"  {news}")
         verdict = judge_start(state, now_s=event.at_s)
         if verdict is Verdict.WAIT and isinstance(event, Probed) and event.healthy:
             verdict = Verdict.ASK
         if verdict is Verdict.ASK and event.at_s - asked_s > 0.5:
             asked_s = event.at_s
-            answer = prove_answer(target)
+            answer = prove_answer(target, patience_s=PROBE_TIMEOUT_S)
             if answer.failure is None:
                 return _ended(Verdict.ASK, state, target, answer=answer)
-        if verdict in (Verdict.CRASHED, Verdict.TOO_LATE):
+        if verdict in (Verdict.CRASHED, Verdict.STALLED, Verdict.TOO_LATE):
             return _ended(verdict, state, target)
     return _ended(Verdict.CRASHED, state, target)
+
+
+def _see(state: StartState, event: Event, target: Target, *, book: FailureBook) -> StartState:
+    """The state after an event; a line is kept in the run's folder first."""
+    if isinstance(event, Line):
+        append_log(target.folder, [event.text])
+        return see_line(state, event.text, at_s=event.at_s, book=book)
+    if isinstance(event, Looked):
+        return see_sample(state, event.sample)
+    if isinstance(event, Ended):
+        return see_end(state, event.exit_code)
+    return replace(state, told=())
 
 
 def _listens(target: Target) -> bool:
@@ -76,13 +105,13 @@ def _listens(target: Target) -> bool:
     return is_healthy(target.url, api_key=target.api_key, timeout_s=PROBE_TIMEOUT_S)
 
 
-def prove_answer(target: Target) -> Answer:
+def prove_answer(target: Target, *, patience_s: float = 25.0) -> Answer:
     """One real generation by the right model, or the reason why there is none yet.
 
     A foreign server on the port would answer 200 too, and SGLang echoes a wrong model name, so the served
     names are read first.
     """
-    if not is_healthy(target.url, api_key=target.api_key):
+    if not is_healthy(target.url, api_key=target.api_key, timeout_s=patience_s):
         return Answer(failure="/health_generate does not answer 200")
     models = served_models(target.url, api_key=target.api_key)
     if models is None or target.model not in models:
@@ -107,4 +136,5 @@ def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answe
         container=container_state(target.container_id),
         answer=answer,
         log=read_log(target.folder),
+        why=verdict_words(state, verdict, now_s=wall_clock_s()),
     )

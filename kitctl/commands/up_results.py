@@ -6,12 +6,13 @@ import json
 
 import msgspec
 
+from kitctl.commands.canary import CanaryReport
 from kitctl.commands.preparing import up_json
 from kitctl.commands.starting import Started
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import now_utc, save_record
 from kitctl.errors import Exit
-from kitctl.finding import finding_lines
+from kitctl.finding import Severity, finding_lines
 from kitctl.plan.types import Plan
 from kitctl.result import Result
 from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
@@ -54,12 +55,24 @@ def record_failure(record: RunRecord, started: Started) -> RunRecord:
     return failed
 
 
-def ready_result(plan: Plan, record: RunRecord, started: Started) -> Result:
-    """Base URL, model name, the answer, and a curl line that gets another."""
+def record_canary(record: RunRecord, report: CanaryReport | None) -> RunRecord:
+    """The record with what the canary found, or that it was left out; saved."""
+    found = {"skipped": True} if report is None else msgspec.to_builtins(report)
+    done = msgspec.structs.replace(record, canary=found)
+    save_record(done)
+    return done
+
+
+def ready_result(plan: Plan, record: RunRecord, started: Started, report: CanaryReport | None) -> Result:
+    """Base URL, model name, the answer, and a curl line that gets another.
+
+    Exit 9 when the canary has a finding: the stack stays up, and what it says is not to be trusted.
+    """
     answer = started.answer
     assert answer is not None
+    findings = report.findings if report else ()
     lines = [
-        *finding_lines(plan.findings),
+        *finding_lines((*plan.findings, *findings)),
         *(f"left out of the rehearsal: {path} ({why})" for path, why in plan.left_out),
         f"{plan.stack.name} answers at {record.url} as model {record.served_model}",
         f"  said: {answer.text.strip()[:200]}",
@@ -74,8 +87,10 @@ def ready_result(plan: Plan, record: RunRecord, started: Started) -> Result:
         model=record.served_model,
         phases=[msgspec.to_builtins(phase) for phase in record.phases],
         answer=answer.text,
+        canary=record.canary,
     )
-    return Result(data=data, lines=tuple(lines))
+    failed = any(finding.severity is not Severity.NOTE for finding in findings)
+    return Result(data=data, lines=tuple(lines), exit=Exit.GATE if failed else Exit.OK)
 
 
 def silent_result(plan: Plan, record: RunRecord) -> Result:
@@ -98,7 +113,7 @@ def curl_line(plan: Plan, record: RunRecord) -> str:
 def failed_result(plan: Plan, record: RunRecord, started: Started) -> Result:
     """The diagnosis: exit 7 for a crash, 8 when it was not ready in time."""
     found = tuple(msgspec.convert(diagnosis, Diagnosis) for diagnosis in record.diagnoses)
-    what = "crashed while starting" if started.verdict is Verdict.CRASHED else "was not ready in time"
+    what = "crashed while starting" if started.verdict is Verdict.CRASHED else started.why
     code = f" (exit code {record.exit_code})" if record.exit_code is not None else ""
     lines = (
         *diagnosis_lines(found),

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from kitctl.edge.docker_engine import container_state, epoch_s, log_lines, wait_for_exit
 from kitctl.errors import KitError
+from kitctl.watch.progress import Sample
 
 _TICK_S = 0.25
 _LAST_WORDS_S = 0.7
+_LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +56,34 @@ class Lost:
     error: KitError
 
 
-Event = Line | Ended | Tick | Probed
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """What a look at the container showed; it runs beside the log too."""
+
+    sample: Sample
+    at_s: float
+
+
+Event = Line | Ended | Tick | Probed | Looked
 
 
 def watch_container(
-    container_id: str, *, probe: Callable[[], bool] | None = None, every_s: float = 5.0
+    container_id: str,
+    *,
+    probe: Callable[[], bool] | None = None,
+    every_s: float = 5.0,
+    look: Callable[[], Sample | None] | None = None,
 ) -> Iterator[Event]:
     """Events of the container from its latest start until it ends; the last event is ``Ended``.
 
-    Lines written just before the end come before it. Raises KitError ``engine-unreachable`` (exit 10). ``probe`` is asked again ``every_s`` after it answered.
+    Lines written just before the end come before it. ``probe`` is asked again ``every_s`` after it answered, and
+    ``look`` every few seconds. Raises KitError ``engine-unreachable`` (exit 10).
     """
     events: queue.Queue[Event | Lost] = queue.Queue()
     if probe is not None:
         threading.Thread(target=_ask, args=(probe, every_s, events), daemon=True).start()
+    if look is not None:
+        threading.Thread(target=_look, args=(look, events), daemon=True).start()
     follower = _spawn(_follow, container_id, events)
     _spawn(_await_end, container_id, events)
     while True:
@@ -116,6 +133,15 @@ def _ask(probe: Callable[[], bool], every_s: float, events: queue.Queue[Event | 
     while True:
         events.put(Probed(healthy=probe(), at_s=time.time()))
         time.sleep(every_s)
+
+
+def _look(look: Callable[[], Sample | None], events: queue.Queue[Event | Lost]) -> None:
+    while True:
+        with suppress(KitError):
+            sample = look()
+            if sample is not None:
+                events.put(Looked(sample=sample, at_s=sample.at_s))
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _drain(events: queue.Queue[Event | Lost]) -> Iterator[Event]:

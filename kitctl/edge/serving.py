@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One real chat completion. ``failure`` says why there is none."""
+    """One real completion. ``failure`` says why there is none; ``verify_passes`` are a drafter's, where counted."""
 
     text: str = ""
     model: str | None = None
     completion_tokens: int = 0
     failure: str | None = None
+    verify_passes: int | None = None
 
 
 def is_healthy(url: str, *, api_key: str | None = None, timeout_s: float = 25.0) -> bool:
@@ -68,6 +69,28 @@ def ask(
             text=text, model=said.get("model"), completion_tokens=int(said["usage"]["completion_tokens"])
         )
     except (requests.RequestException, ValueError, KeyError, TypeError, IndexError) as broken:
+        return Answer(failure=f"{type(broken).__name__}: {broken}")
+
+
+def generate(
+    url: str, *, prompt: str, max_tokens: int, api_key: str | None = None, timeout_s: float = 120.0
+) -> Answer:
+    """One plain completion at temperature 0 over SGLang's own ``/generate``, which counts verify passes."""
+    import requests
+
+    body = {"text": prompt, "sampling_params": {"max_new_tokens": max_tokens, "temperature": 0}}
+    try:
+        reply = requests.post(f"{url}/generate", json=body, headers=_headers(api_key), timeout=timeout_s)
+        if reply.status_code != 200:
+            return Answer(failure=f"HTTP {reply.status_code}: {reply.text[:300]}")
+        said = reply.json()
+        meta = said["meta_info"]
+        return Answer(
+            text=str(said["text"]),
+            completion_tokens=int(meta["completion_tokens"]),
+            verify_passes=meta.get("spec_verify_ct"),
+        )
+    except (requests.RequestException, ValueError, KeyError, TypeError) as broken:
         return Answer(failure=f"{type(broken).__name__}: {broken}")
 
 

@@ -132,7 +132,7 @@ def phase_durations(progress: LoadProgress, *, now_s: float | None = None) -> di
     """
     totals: dict[Phase, float] = {}
     end_s = progress.last_stamp_s if now_s is None else now_s
-    ends = [begin_s for _, begin_s in progress.transitions[1:]] + [end_s]
+    ends = [*(begin_s for _, begin_s in progress.transitions), end_s][1:]
     for (phase, begin_s), until_s in zip(progress.transitions, ends, strict=True):
         if phase is not Phase.READY and begin_s is not None and until_s is not None:
             totals[phase] = totals.get(phase, 0.0) + max(0.0, until_s - begin_s)

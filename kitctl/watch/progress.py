@@ -134,7 +134,6 @@ def estimate(
     progress: LoadProgress,
     *,
     now_s: float,
-    begun_s: float,
     weight_bytes: int | None = None,
     last_load: Mapping[str, float] | None = None,
 ) -> Estimate:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.engine_log import LoadProgress, Phase, advance, phase_durations
+from kitctl.watch.progress import Motion, Pulse, Sample, estimate, feel, judge_motion, motion_text
 
-FATAL_GRACE_S = 8.0
+LAST_WORDS_S = 0.75
+"""After a fatal line the traceback and the other ranks' words follow within this pause; then the verdict stands."""
+MOST_LAST_WORDS_S = 3.0
+"""Ranks that repeat themselves do not put the verdict off for longer."""
 
 
 class Verdict(StrEnum):
@@ -17,7 +22,16 @@ class Verdict(StrEnum):
     WAIT = "wait"
     ASK = "ask"
     CRASHED = "crashed"
+    STALLED = "stalled"
     TOO_LATE = "too-late"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yardstick:
+    """What a load is measured against: the bytes of its weights, and seconds by phase of the last load here."""
+
+    weight_bytes: int | None = None
+    last_load: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +40,12 @@ class StartState:
 
     begun_s: float
     deadline_s: float
+    yardstick: Yardstick = field(default_factory=Yardstick)
     progress: LoadProgress = field(default_factory=LoadProgress)
+    pulse: Pulse | None = None
+    motion: Motion = Motion.MOVING
     fatal_s: float | None = None
+    line_s: float | None = None
     exit_code: int | None = None
     has_ended: bool = False
     told: tuple[str, ...] = ()
@@ -39,8 +57,17 @@ def see_line(state: StartState, line: str, *, at_s: float, book: FailureBook) ->
     fatal_s = state.fatal_s
     if fatal_s is None and progress.first_fatal is not None:
         fatal_s = at_s
-    told = _news(state.progress, progress, at_s=at_s)
-    return replace(state, progress=progress, fatal_s=fatal_s, told=told)
+    told = _news(state, progress, at_s=at_s)
+    return replace(state, progress=progress, fatal_s=fatal_s, line_s=at_s, told=told)
+
+
+def see_sample(state: StartState, sample: Sample) -> StartState:
+    """The state after a look at the container's bytes, memory and programs; a change of motion is told."""
+    sample = replace(sample, messages=state.progress.messages)
+    pulse = feel(state.pulse or Pulse(begun_s=state.begun_s, line_s=sample.at_s), sample)
+    motion = judge_motion(pulse, now_s=sample.at_s)
+    told = () if motion is state.motion else (f"{motion.value}: {motion_text(pulse, now_s=sample.at_s)}",)
+    return replace(state, pulse=pulse, motion=motion, told=told)
 
 
 def see_end(state: StartState, exit_code: int | None) -> StartState:
@@ -49,17 +76,29 @@ def see_end(state: StartState, exit_code: int | None) -> StartState:
 
 
 def judge_start(state: StartState, *, now_s: float) -> Verdict:
-    """Whether to go on waiting, to ask the server, or to give up.
-
-    A fatal line gives the process ``FATAL_GRACE_S`` to die by itself, so that its last words are kept.
-    """
+    """Whether to go on waiting, to ask the server, or to give up, and why."""
     if state.has_ended:
         return Verdict.CRASHED
-    if state.fatal_s is not None and now_s - state.fatal_s > FATAL_GRACE_S:
-        return Verdict.CRASHED
+    if state.fatal_s is not None and state.line_s is not None:
+        quiet = now_s - state.line_s > LAST_WORDS_S
+        return Verdict.CRASHED if quiet or now_s - state.fatal_s > MOST_LAST_WORDS_S else Verdict.WAIT
     if now_s > state.deadline_s:
         return Verdict.TOO_LATE
-    return Verdict.ASK if state.progress.phase in (Phase.WARM_UP, Phase.READY) else Verdict.WAIT
+    if state.progress.phase in (Phase.WARM_UP, Phase.READY):
+        return Verdict.ASK
+    return Verdict.STALLED if state.motion is Motion.STALLED else Verdict.WAIT
+
+
+def verdict_words(state: StartState, verdict: Verdict, *, now_s: float) -> str:
+    """Why the start was given up, for a person."""
+    if verdict is Verdict.STALLED and state.pulse is not None:
+        return f"stalled in phase {state.progress.phase}: {motion_text(state.pulse, now_s=now_s)}"
+    if verdict is Verdict.TOO_LATE:
+        waited_s = state.deadline_s - state.begun_s
+        return f"not ready within {waited_s:.0f} s; it stands in phase {state.progress.phase}"
+    if state.has_ended:
+        return f"ended with exit code {state.exit_code}"
+    return "a fatal line was logged"
 
 
 def phase_lines(state: StartState, *, now_s: float) -> list[tuple[str, float]]:
@@ -68,16 +107,30 @@ def phase_lines(state: StartState, *, now_s: float) -> list[tuple[str, float]]:
     return [(phase.value, round(seconds, 2)) for phase, seconds in durations.items()]
 
 
-def _news(before: LoadProgress, after: LoadProgress, *, at_s: float) -> tuple[str, ...]:
+def _news(state: StartState, after: LoadProgress, *, at_s: float) -> tuple[str, ...]:
+    before = state.progress
     news = []
     if after.phase is not before.phase:
-        durations = phase_durations(after, now_s=at_s)
-        ended = durations.get(before.phase)
-        if ended is not None:
+        ended = phase_durations(after, now_s=at_s).get(before.phase)
+        if ended is not None and before.phase is not Phase.WAITING:
             news.append(f"{before.phase.value}: {ended:.1f} s")
-        news.append(f"{after.phase.value} ...")
+        news.append(f"{after.phase.value} ...{_left(state, after, at_s=at_s)}")
     if after.shards is not None and after.shards != before.shards:
-        news.append(f"weights: shard {after.shards.done} of {after.shards.total}")
+        left = _left(state, after, at_s=at_s)
+        news.append(f"weights: shard {after.shards.done} of {after.shards.total}{left}")
     if after.first_fatal is not None and before.first_fatal is None:
         news.append(f"fatal: {after.first_fatal.text}")
     return tuple(news)
+
+
+def _left(state: StartState, progress: LoadProgress, *, at_s: float) -> str:
+    """Rate and time left, as far as they are known."""
+    guess = estimate(
+        progress,
+        now_s=at_s,
+        weight_bytes=state.yardstick.weight_bytes,
+        last_load=state.yardstick.last_load,
+    )
+    rate = f", {guess.bytes_per_s / 1e9:.2f} GB/s" if guess.bytes_per_s else ""
+    left = f", about {guess.left_s:.0f} s left by {guess.by}" if (guess.left_s or 0) >= 1 else ""
+    return rate + left

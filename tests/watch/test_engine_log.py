@@ -171,3 +171,7 @@ def test_older_releases_load_the_drafter_after_the_targets_pool() -> None:
     assert [pool.is_drafter for pool in told.pools] == [False, True]
     assert [load.is_drafter for load in told.loads] == [False, True]
     assert phase_durations(told) == {Phase.WEIGHTS: 61.0, Phase.KV_CACHE: 1.0, Phase.DRAFTER: 2.0}
+
+
+def test_a_log_without_a_line_has_no_durations() -> None:
+    assert phase_durations(LoadProgress(), now_s=5.0) == {}

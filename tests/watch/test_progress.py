@@ -30,28 +30,24 @@ def loading(done: int, total: int) -> LoadProgress:
 
 
 def test_shards_give_rate_and_time_left() -> None:
-    got = estimate(loading(16, 64), now_s=90.0, begun_s=0.0, weight_bytes=640_000_000_000)
+    got = estimate(loading(16, 64), now_s=90.0, weight_bytes=640_000_000_000)
     assert got == Estimate(left_s=150.0, by="shards", fraction=0.25, bytes_per_s=3_200_000_000.0)
 
 
 def test_the_last_load_adds_what_comes_after_the_weights() -> None:
-    got = estimate(loading(16, 64), now_s=90.0, begun_s=0.0, last_load=LAST)
+    got = estimate(loading(16, 64), now_s=90.0, last_load=LAST)
     assert got == Estimate(left_s=165.0, by="shards and the last load", fraction=0.25)
 
 
 def test_without_shards_the_last_load_is_the_yardstick() -> None:
     starting = LoadProgress(phase=Phase.STARTED, transitions=((Phase.STARTED, 0.0),))
-    assert estimate(starting, now_s=10.0, begun_s=0.0, last_load=LAST) == Estimate(
-        left_s=245.0, by="the last load"
-    )
-    assert estimate(starting, now_s=10.0, begun_s=0.0) == Estimate(
-        left_s=None, by="nothing to compare with yet"
-    )
+    assert estimate(starting, now_s=10.0, last_load=LAST) == Estimate(left_s=245.0, by="the last load")
+    assert estimate(starting, now_s=10.0) == Estimate(left_s=None, by="nothing to compare with yet")
 
 
 def test_a_load_slower_than_the_last_never_has_negative_time_left() -> None:
     starting = LoadProgress(phase=Phase.WARM_UP, transitions=((Phase.WARM_UP, 0.0),))
-    assert estimate(starting, now_s=500.0, begun_s=0.0, last_load={"warm_up": 3.0}).left_s == 0.0
+    assert estimate(starting, now_s=500.0, last_load={"warm_up": 3.0}).left_s == 0.0
 
 
 def beat(*samples: Sample) -> Pulse:

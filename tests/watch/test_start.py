@@ -1,0 +1,80 @@
+"""A start is given up at the first fatal line, at the end of the process, at a stall, or at its deadline."""
+
+from dataclasses import replace
+
+import pytest
+
+from kitctl.edge.failure_book import failure_book
+from kitctl.watch.progress import Sample
+from kitctl.watch.start import (
+    StartState,
+    Verdict,
+    Yardstick,
+    judge_start,
+    phase_lines,
+    see_end,
+    see_line,
+    see_sample,
+    verdict_words,
+)
+
+BOOK = failure_book()
+FATAL = "[2026-11-29 12:45:55 TP3] Scheduler hit an exception: Traceback (most recent call last):"
+
+
+def begun(*lines: tuple[float, str], **changes: object) -> StartState:
+    state = StartState(begun_s=0.0, deadline_s=900.0)
+    state = replace(state, **changes)  # type: ignore[arg-type]
+    for at_s, line in lines:
+        state = see_line(state, line, at_s=at_s, book=BOOK)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("state", "now_s", "verdict"),
+    [
+        (begun((1.0, "server_args=ServerArgs(")), 2.0, Verdict.WAIT),
+        (begun((1.0, FATAL)), 1.5, Verdict.WAIT),
+        (begun((1.0, FATAL)), 1.8, Verdict.CRASHED),
+        (begun((1.0, FATAL), (3.9, "  File x")), 4.1, Verdict.CRASHED),
+        (see_end(begun(), 137), 0.5, Verdict.CRASHED),
+        (begun((1.0, "INFO:     Uvicorn running on http://0.0.0.0:30000")), 2.0, Verdict.ASK),
+        (begun((1.0, "server_args=ServerArgs(")), 901.0, Verdict.TOO_LATE),
+        (begun((1.0, "INFO:     Uvicorn running on http://0.0.0.0:30000")), 901.0, Verdict.TOO_LATE),
+    ],
+    ids=["loading", "last-words", "quiet", "chatty", "ended", "listens", "late", "late-though-it-listens"],
+)
+def test_verdicts(state: StartState, now_s: float, verdict: Verdict) -> None:
+    assert judge_start(state, now_s=now_s) is verdict
+
+
+def test_a_stall_is_told_and_then_a_verdict() -> None:
+    state = begun((1.0, "server_args=ServerArgs("))
+    state = see_sample(state, Sample(at_s=2.0, messages=0, memory_mib=10))
+    state = see_sample(state, Sample(at_s=100.0, messages=0, memory_mib=10))
+    assert state.told == ("quiet: last line 98 s ago",)
+    assert judge_start(state, now_s=100.0) is Verdict.WAIT
+    state = see_sample(state, Sample(at_s=300.0, messages=0, memory_mib=10))
+    assert judge_start(state, now_s=300.0) is Verdict.STALLED
+    assert verdict_words(state, Verdict.STALLED, now_s=300.0).startswith(
+        "stalled in phase started: last line"
+    )
+
+
+def test_a_compiler_that_runs_is_no_stall() -> None:
+    state = begun((1.0, "server_args=ServerArgs("))
+    state = see_sample(state, Sample(at_s=2.0, messages=0))
+    state = see_sample(state, Sample(at_s=700.0, messages=0, programs=("python3", "cicc")))
+    assert state.told == ("compiling: cicc runs: kernels are being compiled",)
+    assert judge_start(state, now_s=700.0) is Verdict.WAIT
+
+
+def test_shards_are_told_with_rate_and_time_left() -> None:
+    yard = Yardstick(weight_bytes=64_000_000_000, last_load={"weights": 60.0, "graphs": 12.0})
+    state = begun(
+        (10.0, "[2026-11-29 12:45:55] Load weight begin. avail mem=94.1 GB"),
+        (20.0, "Loading safetensors checkpoint shards:  25% Completed | 16/64 [00:10<00:30,  1.6it/s]"),
+        yardstick=yard,
+    )
+    assert state.told == ("weights: shard 16 of 64, 1.60 GB/s, about 42 s left by shards and the last load",)
+    assert phase_lines(state, now_s=25.0) == [("weights", 15.0)]
