@@ -45,6 +45,7 @@ class Choice(msgspec.Struct):
     delta: Text | None = None
     message: Text | None = None
     finish_reason: str | None = None
+    meta_info: dict[str, Any] | None = None
 
 
 class Chunk(msgspec.Struct):
@@ -56,6 +57,7 @@ class Chunk(msgspec.Struct):
     error: Any = None
     text: str | None = None
     meta_info: dict[str, Any] | None = None
+    output_ids: list[int] | None = None
 
 
 _DECODER = msgspec.json.Decoder(Chunk)
@@ -86,6 +88,7 @@ class Record:
     text: str = ""
     streamed: bool = True
     meta: dict[str, Any] | None = None
+    output_ids: tuple[int, ...] | None = None
 
     @property
     def ttft_ms(self) -> float | None:
@@ -171,8 +174,14 @@ def _from_chunks(base: Record, chunks: list[tuple[int, Chunk]], *, streamed: boo
         detail=str(error or finish or "")[:300] if kind else "",
         text=_text(chunks),
         streamed=streamed,
-        meta=next((chunk.meta_info for _, chunk in reversed(chunks) if chunk.meta_info), None),
+        meta=next((meta for _, chunk in reversed(chunks) if (meta := _meta(chunk)) is not None), None),
+        output_ids=next((tuple(chunk.output_ids) for _, chunk in reversed(chunks) if chunk.output_ids), None),
     )
+
+
+def _meta(chunk: Chunk) -> dict[str, Any] | None:
+    """SGLang's own account of a request; chat gives it per choice when asked with ``return_meta_info``."""
+    return chunk.meta_info or (chunk.choices[0].meta_info if chunk.choices else None)
 
 
 def _usage(chunk: Chunk) -> Usage | None:

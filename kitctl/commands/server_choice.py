@@ -88,6 +88,19 @@ def choose_server(args: argparse.Namespace) -> Server:
     )
 
 
+def other_server(name: str, args: argparse.Namespace) -> Server:
+    """A second server by stack name or address, reached with the same key and certificates."""
+    is_url = "://" in name or ":" in name
+    own = {
+        **vars(args),
+        "stack": None if is_url else name,
+        "url": name if is_url else None,
+        "name": None,
+        "model": None,
+    }
+    return choose_server(argparse.Namespace(**own))
+
+
 def find_run(stack: str, name: str | None) -> RunRecord:
     """The newest run of a stack that is ready. Raises KitError ``not-up`` (exit 3)."""
     project = project_name(Request(stack=stack, name=name))

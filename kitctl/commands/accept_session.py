@@ -1,0 +1,175 @@
+"""Ask every prompt of a set and read the engine's own account of each answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import msgspec
+
+from kitctl.bench.acceptance import Acceptance, acceptance_of, sample_of
+from kitctl.bench.answers import Record, read_records
+from kitctl.bench.counters import Counters, counted_between, read_counters
+from kitctl.bench.event_log import read_logs
+from kitctl.bench.load import Load
+from kitctl.bench.parity import Parity, judge_parity
+from kitctl.bench.prompts import Prompt, PromptSet
+from kitctl.bench.results import read_result
+from kitctl.bench.speedup import SpeedModel, fit_speedup, predict_from_plain
+from kitctl.bench.workload import PATHS, Endpoint, Spec, body_of, http_request
+from kitctl.commands.server_choice import Server
+from kitctl.edge.files import read_text
+from kitctl.edge.http_calls import metrics_text
+from kitctl.edge.load_client import run_load
+from kitctl.errors import Exit, KitError
+from kitctl.result import Context
+
+PARITY_PROMPTS = 50
+PARITY_TOKENS = 256
+PARITY_BATCH = 8
+CANDIDATES = 5
+
+
+def measure_acceptance(
+    server: Server, dataset: PromptSet, args: argparse.Namespace, context: Context
+) -> tuple[Acceptance, ...]:
+    """All prompts at each concurrency. Raises KitError ``no-drafter`` (exit 9) when no answer tells of verify steps."""
+    prompts = dataset.prompts[: args.prompts]
+    spec = _spec(server, dataset, args)
+    spec = msgspec.structs.replace(spec, endpoint=_find_endpoint(server, spec, prompts[0], args.endpoint))
+    found = []
+    for concurrency in args.concurrency:
+        context.say(f"C={concurrency}: {len(prompts)} prompts by {PATHS[spec.endpoint]}")
+        before = _counters(server)
+        records = ask_all(server, spec, prompts, streams=concurrency)
+        pairs = zip(records, prompts, strict=True)
+        samples = [sample for record, prompt in pairs if (sample := sample_of(record, prompt)) is not None]
+        if not samples:
+            raise _no_drafter(server, records)
+        errors = sum(record.error is not None for record in records)
+        counted = _counter_length(before, _counters(server))
+        found.append(acceptance_of(samples, concurrency=concurrency, errors=errors, counted=counted))
+    return tuple(found)
+
+
+def _spec(server: Server, dataset: PromptSet, args: argparse.Namespace) -> Spec:
+    return Spec(
+        model=server.model,
+        endpoint=Endpoint.CHAT,
+        dataset=dataset.name,
+        dataset_sha256=dataset.sha256,
+        output_tokens=args.output_tokens,
+        ignore_eos=args.ignore_eos,
+        temperature=args.temperature,
+        timeout_s=args.timeout_s,
+    )
+
+
+def ask_all(
+    server: Server,
+    spec: Spec,
+    prompts: Sequence[Prompt],
+    *,
+    streams: int,
+    extra: dict[str, object] | None = None,
+) -> tuple[Record, ...]:
+    """Every prompt once, ``streams`` at a time, each answer in one piece with the engine's account of it."""
+    requests = tuple(
+        http_request(server.target, PATHS[spec.endpoint], _whole_body(spec, prompt) | (extra or {}))
+        for prompt in prompts
+    )
+    streams = min(streams, len(requests))
+    load = Load(requests=requests, streams=streams, starts_s=(0.0,) * streams)
+    return read_records(read_logs(run_load(server.target, load, timeout_s=spec.timeout_s).logs))
+
+
+def _whole_body(spec: Spec, prompt: Prompt) -> dict[str, object]:
+    body = body_of(spec, prompt, stream=False)
+    return body | {"return_meta_info": True} if spec.endpoint is Endpoint.CHAT else body
+
+
+def _find_endpoint(
+    server: Server, spec: Spec, prompt: Prompt, wanted: tuple[Endpoint, ...] | None
+) -> Endpoint:
+    """Chat, which applies the model's template, when it gives ``meta_info``; else ``/generate`` with plain text."""
+    if wanted is not None and len(wanted) == 1:
+        return wanted[0]
+    short = msgspec.structs.replace(spec, output_tokens=16, ignore_eos=True)
+    (record,) = ask_all(server, short, [prompt], streams=1)
+    return Endpoint.CHAT if (record.meta or {}).get("spec_verify_ct") else Endpoint.GENERATE
+
+
+def _counters(server: Server) -> Counters | None:
+    text = metrics_text(server.target)
+    return read_counters(text) if text is not None else None
+
+
+def _counter_length(before: Counters | None, after: Counters | None) -> float | None:
+    if before is None or after is None:
+        return None
+    counted = counted_between(before, after)
+    return (
+        counted.generation_tokens / counted.verify_calls
+        if counted.generation_tokens and counted.verify_calls
+        else None
+    )
+
+
+def _no_drafter(server: Server, records: Sequence[Record]) -> KitError:
+    failed = next((record for record in records if record.error is not None), None)
+    seen = f"{failed.error}: {failed.detail}" if failed else "meta_info holds no spec_verify_ct"
+    return KitError(
+        "no-drafter",
+        f"{server.url} answers without a drafter, so there is nothing to accept",
+        evidence=(seen,),
+        remedy="bring up a stack with a drafter (its name in 'kitctl stacks' shows one)",
+        exit_code=Exit.GATE,
+    )
+
+
+def measure_parity(
+    server: Server, plain: Server, dataset: PromptSet, args: argparse.Namespace, context: Context
+) -> Parity:
+    """Greedy answers of both servers to the same prompts, one at a time, and the plain one's again in a batch."""
+    prompts = dataset.prompts[: args.prompts or PARITY_PROMPTS]
+    spec = msgspec.structs.replace(
+        _spec(server, dataset, args), endpoint=Endpoint.GENERATE, temperature=0.0, output_tokens=PARITY_TOKENS
+    )
+    other = msgspec.structs.replace(spec, model=plain.model)
+    asked: dict[str, object] = {"return_logprob": True, "top_logprobs_num": CANDIDATES}
+    context.say(f"parity: {len(prompts)} prompts, without drafter")
+    alone = ask_all(plain, other, prompts, streams=1, extra=asked)
+    again = ask_all(plain, other, prompts, streams=PARITY_BATCH, extra=asked)
+    context.say("parity: the same prompts with drafter")
+    drafted = ask_all(server, spec, prompts, streams=1)
+    for record in (*alone, *again, *drafted):
+        if record.error is not None:
+            raise _parity_failed(record)
+    return judge_parity([prompt.id for prompt in prompts], alone, again, drafted)
+
+
+def _parity_failed(record: Record) -> KitError:
+    return KitError(
+        "parity-failed",
+        "a greedy answer for the comparison could not be had",
+        evidence=(f"{record.error}: {record.detail}",),
+        remedy="both servers must be SGLang and serve /generate; raise --timeout-s for slow ones",
+        exit_code=Exit.UNREACHABLE,
+    )
+
+
+def model_from_files(without: str, drafted: str, point: Acceptance) -> SpeedModel | None:
+    """The speed-up model from two result files of ``kitctl bench`` and the accept length measured now."""
+    plain = read_result(without, read_text(without))
+    other = read_result(drafted, read_text(drafted))
+    return fit_speedup(plain.points, other.points, tau=point.overall.accept_length)
+
+
+def prediction_from_file(without: str, point: Acceptance) -> dict[int, float]:
+    """Speed-ups to expect by concurrency, from a sweep without drafter alone and the accept length measured now."""
+    plain = {
+        point.concurrency: point.output_tokens_per_s
+        for point in read_result(without, read_text(without)).points
+        if point.concurrency is not None and point.valid and point.output_tokens_per_s
+    }
+    return predict_from_plain(plain, tau=point.overall.accept_length, block=max(1, len(point.histogram)))
