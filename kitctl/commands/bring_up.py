@@ -10,6 +10,7 @@ from kitctl import __version__
 from kitctl.commands.canary import run_canary
 from kitctl.commands.existing import settle_existing
 from kitctl.commands.measure_start import deadline_after_s, yardstick_of
+from kitctl.commands.named_failure import known_refusals
 from kitctl.commands.planning import Planned, api_key_of, key_files_of
 from kitctl.commands.preparing import ensure_image, ensure_models
 from kitctl.commands.projects import running_container, take_down
@@ -114,7 +115,8 @@ def start_run(planned: Planned, record: RunRecord, context: Context) -> tuple[Ru
     write_project(record.folder, files)
     save_record(record)
     require_as_planned(compose_config(record.folder, plan.project), plan)
-    compose_up(record.folder, plan.project)
+    with known_refusals():
+        compose_up(record.folder, plan.project)
     phases, _ = lap(record.phases, "start", clock, context)
     container = running_container(plan.project)
     if container is None:

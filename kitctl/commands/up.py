@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from kitctl.commands.bring_up import bring_up
+from kitctl.commands.argument_types import seconds
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
+from kitctl.commands.remedying import DEFAULT_TRIES, bring_up_remedied
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.finding import blocking
@@ -23,10 +24,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-pull", action="store_true", help="refuse instead of fetching a missing model")
     parser.add_argument("--no-canary", action="store_true", help="do not judge the first answers")
     parser.add_argument(
-        "--timeout", type=float, metavar="S", help="seconds to wait for ready (default: derived)"
+        "--auto-remedy",
+        nargs="?",
+        type=int,
+        const=DEFAULT_TRIES,
+        default=0,
+        metavar="N",
+        help=f"after a failure with a known ladder try up to N changes (default: {DEFAULT_TRIES})",
     )
     parser.add_argument(
-        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another kitctl to end"
+        "--timeout", type=seconds, metavar="S", help="seconds to wait for ready (default: derived)"
+    )
+    parser.add_argument(
+        "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )
 
 
@@ -40,4 +50,4 @@ def run(args: argparse.Namespace, context: Context) -> Result:
             return dry_run_result(planned.plan)
         if blocking(planned.plan.findings):
             return refused_result(planned.plan)
-        return bring_up(planned, args, context)
+        return bring_up_remedied(planned, args, context)
