@@ -6,6 +6,7 @@ import argparse
 
 import msgspec
 
+from kitctl.commands.argument_types import seconds
 from kitctl.commands.projects import add_project_arguments, project_of, running_container, take_down
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_client import require_engine
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``down``."""
     add_project_arguments(parser)
     parser.add_argument(
-        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another kitctl to end"
+        "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.argument_types import count
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.docker_engine import log_lines
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``logs``."""
     add_project_arguments(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come")
-    parser.add_argument("-n", "--tail", type=int, metavar="N", help="only the last N lines")
+    parser.add_argument("-n", "--tail", type=count, metavar="N", help="only the last N lines")
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         )
     context.say(f"the container is gone; this is the log of run {record.id}")
     kept = read_log(record.folder).splitlines()
-    kept = kept[-args.tail :] if args.tail else kept
+    kept = kept if args.tail is None else kept[len(kept) - min(args.tail, len(kept)) :]
     return _as_json(project, kept) if context.as_json else Result(data={}, lines=tuple(kept))
 
 

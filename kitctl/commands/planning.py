@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kitctl.commands.argument_types import ip_address, port_number
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.host_data import load_host_tables
@@ -66,9 +67,14 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, stack_is_optional: bo
     parser.add_argument(
         "--set", action="append", default=[], metavar="PATH=VALUE", help="change one stack setting"
     )
-    parser.add_argument("--port", type=int, metavar="N", help="port on the host (default: the stack's)")
     parser.add_argument(
-        "--bind", metavar="ADDR", help="address on the host; beyond loopback needs --api-key-file"
+        "--port", type=port_number, metavar="N", help="port on the host (default: the stack's)"
+    )
+    parser.add_argument(
+        "--bind",
+        type=ip_address,
+        metavar="ADDR",
+        help="address on the host; beyond loopback needs --api-key-file",
     )
     parser.add_argument(
         "--api-key-file", metavar="FILE", help="a file that holds the API key that clients must send"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.argument_types import seconds
 from kitctl.commands.projects import add_project_arguments, project_of, require_container
 from kitctl.commands.waiting import wait_for_container
 from kitctl.edge.docker_engine import restart_container
@@ -17,10 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``restart``."""
     add_project_arguments(parser)
     parser.add_argument(
-        "--timeout", type=float, default=1800.0, metavar="S", help="seconds to wait (default 1800)"
+        "--timeout", type=seconds, default=1800.0, metavar="S", help="seconds to wait (default 1800)"
     )
     parser.add_argument(
-        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another kitctl to end"
+        "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.argument_types import seconds
 from kitctl.commands.projects import add_project_arguments, project_of, require_container
 from kitctl.commands.waiting import wait_for_container
 from kitctl.result import Context, Result
@@ -13,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``wait``."""
     add_project_arguments(parser)
     parser.add_argument(
-        "--timeout", type=float, default=1800.0, metavar="S", help="seconds to wait (default 1800)"
+        "--timeout", type=seconds, default=1800.0, metavar="S", help="seconds to wait (default 1800)"
     )
 
 

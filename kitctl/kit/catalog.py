@@ -80,7 +80,10 @@ def resolve_stack(
     own = stacks[name]
     tree = read_yaml(own.text, source=own.source)
     uses = tree.pop("uses", [])
+    _refuse_own_name(tree, own.source)
     inner = [*_part_layers(texts, uses, own.source), Layer(source=own.source, tree=tree)]
+    for path, _ in settings:
+        _refuse_own_name({path: None}, f"--set {path}")
     chosen = [Layer(source=f"--set {path}", tree=tree_of_setting(path, value)) for path, value in settings]
     merged = merge_layers([*below, *(_thinned(layer, without) for layer in inner), *above, *chosen])
     stack = read_typed(
@@ -90,6 +93,16 @@ def resolve_stack(
         code="bad-stack",
     )
     return ResolvedStack(stack=stack, merged=merged, is_users=own.is_users)
+
+
+def _refuse_own_name(tree: Mapping[str, Any], source: str) -> None:
+    if "name" in tree:
+        raise KitError(
+            "bad-stack",
+            f"{source}: name: a stack is called as its file",
+            remedy=f"take name out of {source}, or rename the file",
+            exit_code=Exit.USAGE,
+        )
 
 
 def _environment_texts(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,24 +82,51 @@ def read_overlay(name: str, tree: Mapping[str, Any], *, source: str, text: str) 
     carry: compose replaces ``command`` and appends devices, ports and mounts when overlays merge.
     """
     block = read_typed(
-        tree.get("x-kitctl", {}),
+        _map_at(tree, "x-kitctl", source),
         OverlayBlock,
         source_of=lambda _: f"{source}: x-kitctl",
         code="bad-overlay",
     )
-    service = tree.get("services", {}).get("engine", {})
+    service = _map_at(_map_at(tree, "services", source), "engine", f"{source}: services")
     wrong = [key for key in _FORBIDDEN if key in service]
     if wrong:
         raise _forbidden_key(source, wrong[0])
-    environment = {str(k): str(v) for k, v in service.get("environment", {}).items()}
     return Overlay(
         name=name,
         source=source,
         text=text,
         block=block,
-        environment=environment,
-        ulimits=service.get("ulimits", {}),
+        environment=_environment(service, f"{source}: services.engine"),
+        ulimits=_map_at(service, "ulimits", f"{source}: services.engine"),
     )
+
+
+def _map_at(tree: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:
+    """The mapping below ``key``; an absent or empty one is empty."""
+    found = tree.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise _bad(f"{place}: {key}: must be a mapping", place)
+    return found
+
+
+def _environment(service: Mapping[str, Any], place: str) -> dict[str, str]:
+    """The environment as a process sees it: compose writes a dollar sign as two."""
+    found = {}
+    for name, value in _map_at(service, "environment", place).items():
+        text = str(value).replace("$$", "\0")
+        if "$" in text or value is None or isinstance(value, bool):
+            raise _bad(
+                f"{place}.environment.{name}: the value must stand in the file itself, as text or number",
+                place,
+            )
+        found[str(name)] = text.replace("\0", "$")
+    return found
+
+
+def _bad(cause: str, place: str) -> KitError:
+    return KitError("bad-overlay", cause, remedy=f"mend it in {place}", exit_code=Exit.USAGE)
 
 
 def _forbidden_key(source: str, key: str) -> KitError:

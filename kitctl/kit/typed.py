@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import EnumType
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,7 +13,8 @@ from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
 
 T = TypeVar("T")
-_PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`")
+_PATH = re.compile(r" - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`")
+_ENUM = re.compile(r"Invalid enum value '(?P<value>[^']*)'")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]+)`")
 
 
@@ -40,6 +42,9 @@ def _bad_field(message: str, kind: type[Any], source_of: Callable[[str], str], c
         place = f"{path}.{unknown['field']}".lstrip(".")
         known = [field.encode_name for field in _fields_at(kind, path)]
         problem, hint, path = "unknown key", did_you_mean(unknown["field"], known), place
+    choice = _ENUM.search(message)
+    if choice:
+        hint = did_you_mean(choice["value"], _choices_at(kind, path))
     where = f"{source_of(path)}: {path}" if path else source_of(path)
     return KitError(
         code,
@@ -56,6 +61,15 @@ def _fields_at(kind: type[Any], path: str) -> tuple[msgspec.structs.FieldInfo, .
         field = next(f for f in msgspec.structs.fields(kind) if f.encode_name == step.split("[")[0])
         kind = _struct_in(field.type)
     return msgspec.structs.fields(kind)
+
+
+def _choices_at(kind: type[Any], path: str) -> list[str]:
+    """The values that the closed set at ``path`` has."""
+    parent, _, name = path.rpartition(".")
+    field = next(f for f in _fields_at(kind, parent) if f.encode_name == name)
+    options = getattr(field.type, "__args__", (field.type,))
+    enums = [option for option in options if isinstance(option, EnumType)]
+    return [str(value) for enum in enums for value in enum.__members__.values()]
 
 
 def _struct_in(annotation: Any) -> type[Any]:

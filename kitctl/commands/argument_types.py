@@ -1,0 +1,42 @@
+"""Command-line values that are checked as they are read; argparse names the option and exits 2."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def port_number(text: str) -> int:
+    """A TCP port, 1 to 65535."""
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 1 to 65535")
+    return number
+
+
+def seconds(text: str) -> float:
+    """A time to wait: zero or more, finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return number
+
+
+def count(text: str) -> int:
+    """Zero or more."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count: 0 or more")
+    return int(text)
+
+
+def ip_address(text: str) -> str:
+    """An address to listen on, as numbers: a name may mean another address tomorrow."""
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no IP address, as 127.0.0.1 or ::1") from None
