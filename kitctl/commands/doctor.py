@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Sequence
 
 from kitctl.commands.planning import add_plan_arguments, make_plan
+from kitctl.commands.proving import earlier_proof, prove
 from kitctl.edge.files import read_text, write_atomic
 from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.probe_runner import gather_host_facts
 from kitctl.edge.store_files import default_store
-from kitctl.errors import Exit
+from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, blocking, finding_lines, without_skipped
 from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import decode_facts, encode_facts
@@ -25,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser, stack_is_optional=True)
     parser.add_argument(
         "--report", metavar="FILE", help="write facts and findings, redacted, for a bug report"
+    )
+    parser.add_argument(
+        "--collective", action="store_true", help="prove all-reduce on the stack's GPUs, with and without P2P"
     )
     parser.add_argument(
         "--timeout-scale", type=float, default=1.0, metavar="X", help="stretch every probe's time limit"
@@ -49,7 +53,10 @@ def examine(args: argparse.Namespace, context: Context) -> tuple[HostFacts, tupl
     """The host alone, or with a stack what stands against that stack there."""
     if args.stack is not None:
         planned = make_plan(args, context)
-        return planned.facts, planned.plan.findings
+        proven = prove(planned, context) if args.collective else earlier_proof(planned)
+        return planned.facts, (*planned.plan.findings, *without_skipped(proven, frozenset(args.skip)))
+    if args.collective:
+        raise _no_stack()
     disks = (args.store or default_store(),)
     facts = (
         decode_facts(read_text(args.facts), source=args.facts)
@@ -79,3 +86,12 @@ def doctor_data(facts: HostFacts, findings: Sequence[Finding]) -> dict[str, obje
 def verdict_lines(findings: Sequence[Finding]) -> list[str]:
     """The findings, worst first, or that there are none."""
     return finding_lines(findings) if findings else ["nothing stands in the way"]
+
+
+def _no_stack() -> KitError:
+    return KitError(
+        "no-stack",
+        "the collective proof is made for a stack: its image, its GPUs, its environment",
+        remedy="kitctl doctor --collective STACK",
+        exit_code=Exit.USAGE,
+    )
