@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
+from kitctl.commands.engine_stop import stop_own_engine
 from kitctl.edge.ask import ask_yes
 from kitctl.edge.environment import stdin_is_terminal
 from kitctl.edge.package_data import package_text
 from kitctl.edge.setup_actions import carry_out, setup_lock
-from kitctl.edge.setup_stop import find_own_engine, stop_engine
 from kitctl.edge.setup_survey import read_offers, setup_cache, survey_host
 from kitctl.errors import Exit, KitError
 from kitctl.host.setup_facts import SetupFacts
 from kitctl.host.setup_plan import plan_setup
 from kitctl.host.setup_recipe import Recipe, read_recipe
 from kitctl.host.setup_refusals import exit_of
-from kitctl.host.setup_report import STOP_SCHEMA, plan_lines, setup_data, state_line
+from kitctl.host.setup_report import plan_lines, setup_data, state_line
 from kitctl.host.setup_steps import SetupPlan
 from kitctl.result import Context, Result
 
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     """Survey, plan, and unless ``--check`` carry out."""
     recipe = read_recipe(package_text("setup.toml"))
     if args.stop:
-        return _stop(recipe, force=args.yes)
+        return stop_own_engine(recipe, force=args.yes)
     facts, plan = _survey_and_plan(recipe)
     if not plan.steps and not plan.findings:
         line = f"nothing to do: {state_line(facts)}"
@@ -76,22 +75,3 @@ def _carry_out(recipe: Recipe, facts: SetupFacts, plan: SetupPlan, context: Cont
             exit_code=Exit.UNREACHABLE,
         )
     return Result(data=setup_data(after, recipe, plan, outcomes), lines=(f"ready: {state_line(after)}",))
-
-
-def _stop(recipe: Recipe, *, force: bool) -> Result:
-    engine = find_own_engine(recipe)
-    if engine is None:
-        return Result(
-            data={"schema": STOP_SCHEMA, "stopped": None}, lines=("no engine that setup started runs here",)
-        )
-    if engine.containers and not force:
-        raise KitError(
-            "containers-run",
-            f"{len(engine.containers)} containers run in the engine",
-            evidence=engine.containers,
-            remedy="kitctl down STACK, or end them with the engine: kitctl setup --stop --yes",
-            exit_code=Exit.REFUSED,
-        )
-    left = stop_engine(engine, recipe)
-    data: dict[str, Any] = {"schema": STOP_SCHEMA, "stopped": engine.pid, "unmounted": list(left)}
-    return Result(data=data, lines=(f"the engine (process {engine.pid}) has ended",))
