@@ -68,8 +68,8 @@ def _choices_at(kind: type[Any], path: str) -> list[str]:
     parent, _, name = path.rpartition(".")
     field = next(f for f in _fields_at(kind, parent) if f.encode_name == name)
     options = getattr(field.type, "__args__", (field.type,))
-    enums = [option for option in options if isinstance(option, EnumType)]
-    return [str(value) for enum in enums for value in enum.__members__.values()]
+    enums: list[Any] = [option for option in options if isinstance(option, EnumType)]
+    return [str(member) for enum in enums for member in enum]
 
 
 def _struct_in(annotation: Any) -> type[Any]:
