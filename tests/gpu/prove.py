@@ -22,7 +22,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 KIT = HERE.parent.parent
-MODELS = ("dense", "moe", "copy", "random", "badfc", "badids", "kimi", "kimi-copy")
+MODELS = ("dense", "moe", "copy", "random", "badfc", "badids", "kimi", "kimi-copy", "micro", "micro-drafter")
 FIRST_PORT = 30100
 
 
@@ -37,7 +37,7 @@ class Case:
         self.url = f"http://127.0.0.1:{port}"
         self.facts: dict[str, Any] = {"expects": wanted["expects"]}
         self.process: subprocess.Popen[bytes] | None = None
-        self.phases: list[tuple[str, float]] = []
+        self.other: Case | None = None
 
     def words(self) -> list[str]:
         gpus = ",".join(str(index) for index in range(self.wanted["gpus"]))
@@ -242,11 +242,15 @@ def run_cases(cases: list[Case], *, deadline_s: float) -> None:
         following = next(upcoming, None) if time.time() < deadline_s - 90 else None
         if following is not None:
             following.launch()
+        current.other = next((case for case in cases if case.name == current.wanted.get("parity_with")), None)
         if answered:
             current.measure()
-        current.stop()
+        if not current.wanted.get("keep"):
+            current.stop()
         current.diagnose()
         current = following
+    for case in cases:
+        case.stop()
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
 """Train the micro pair: a tiny target and a DFlash drafter for it, from text made by rule.
 
 ``python3 train_pair.py OUT [--device cuda] [--steps 4000]``. The world: sums, differences, brackets to close, words to
-reverse or repeat, and a few fixed answers. OUT/target is a Qwen3 of 4 layers, OUT/drafter a DFlash drafter of 2 layers
-and block 8 (BF16, together below 20 MB). The drafter's arithmetic is SGLang's (0.5.16, models/dflash.py): context keys
-and values come from the target's layer outputs through fc and hidden_norm; the block attends to all of it and to itself.
+reverse or repeat, and a few fixed answers. OUT/micro is a Qwen3 of 4 layers, OUT/micro-drafter a DFlash drafter of 2
+layers and block 8 (BF16, together below 20 MB). The drafter's arithmetic is SGLang's (0.5.16, models/dflash.py): context
+keys and values come from the target's layer outputs through fc and hidden_norm; the block attends to all and to itself.
 Seeded; bit-equal weights need the same kind of GPU and the same torch.
 """
 
@@ -306,7 +306,7 @@ def save(out: Path, target: Target, drafter: Drafter) -> None:
     }
     tensors["lm_head.weight"] = target.lm_head.weight.detach().to(BF16)
     config = config_of(TARGET_LAYERS, architectures=["Qwen3ForCausalLM"])
-    write_model(out / "target", config, iter([tensors]), vocabulary=VOCABULARY)
+    write_model(out / "micro", config, iter([tensors]), vocabulary=VOCABULARY)
     draft = config_of(
         DRAFT_LAYERS,
         architectures=["DFlashDraftModel"],
@@ -315,7 +315,9 @@ def save(out: Path, target: Target, drafter: Drafter) -> None:
         num_target_layers=TARGET_LAYERS,
         dflash_config={"mask_token_id": MASK, "target_layer_ids": list(CAPTURED)},
     )
-    write_model(out / "drafter", draft, iter([{n: t.to(BF16) for n, t in drafter.state_dict().items()}]))
+    write_model(
+        out / "micro-drafter", draft, iter([{n: t.to(BF16) for n, t in drafter.state_dict().items()}])
+    )
 
 
 def main() -> None:
