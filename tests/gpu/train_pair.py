@@ -2,8 +2,8 @@
 
 ``python3 train_pair.py OUT [--device cuda] [--steps 4000]``. The world: sums, differences, brackets to close, words to
 reverse or repeat, and a few fixed answers. OUT/micro is a Qwen3 of 4 layers, OUT/micro-drafter a DFlash drafter of 2
-layers and block 8 (BF16, together below 20 MB). The drafter's arithmetic is SGLang's (0.5.16, models/dflash.py):
-context keys and values come from the target's layer outputs through fc and hidden_norm; the block attends to all and to itself.
+layers and block 8 (BF16, together below 20 MB). The drafter computes as SGLang's does (0.5.16, models/dflash.py): the
+target's layer outputs give context keys and values through fc and hidden_norm; the block attends to all and to itself.
 Seeded; bit-equal weights need the same kind of GPU and the same torch.
 """
 
