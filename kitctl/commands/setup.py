@@ -11,8 +11,8 @@ from kitctl.edge.package_data import package_text
 from kitctl.edge.setup_actions import carry_out, setup_lock
 from kitctl.edge.setup_survey import read_offers, setup_cache, survey_host
 from kitctl.errors import Exit, KitError
-from kitctl.host.setup_facts import SetupFacts
-from kitctl.host.setup_plan import plan_setup
+from kitctl.host.setup_facts import Offers, SetupFacts
+from kitctl.host.setup_plan import plan_setup, wants_offers
 from kitctl.host.setup_recipe import Recipe, read_recipe
 from kitctl.host.setup_refusals import exit_of
 from kitctl.host.setup_report import plan_lines, setup_data, state_line
@@ -49,7 +49,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
 def _survey_and_plan(recipe: Recipe) -> tuple[SetupFacts, SetupPlan]:
     facts = survey_host(recipe)
-    return facts, plan_setup(facts, recipe, read_offers(recipe, facts), setup_cache())
+    offers = read_offers(recipe, facts) if wants_offers(facts, recipe) else Offers()
+    return facts, plan_setup(facts, recipe, offers, setup_cache())
 
 
 def _agreed(facts: SetupFacts, plan: SetupPlan, context: Context) -> bool:

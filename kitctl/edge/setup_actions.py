@@ -162,8 +162,9 @@ def _start_daemon(action: StartDaemon) -> None:
     """Start dockerd in a session of its own, so that it outlives kitctl and its terminal; not beside another."""
     if ask_engine().server is not None:
         return
-    if running_daemon(action.pidfile) is None:
-        Path(action.pidfile).unlink(missing_ok=True)
+    for pidfile, owner in ((action.pidfile, "dockerd"), (action.containerd_pidfile, "containerd")):
+        if running_daemon(pidfile, program=owner) is None:
+            Path(pidfile).unlink(missing_ok=True)
     kept = {name: os.environ[name] for name in action.keep_environment if name in os.environ}
     program = shutil.which(action.argv[0], path=action.path) or action.argv[0]
     Path(action.log).parent.mkdir(parents=True, exist_ok=True)

@@ -99,13 +99,13 @@ def _offers_of(suite: str, sources: str, packages: tuple[str, ...]) -> Offers:
     return Offers(packages=facts_of.parse_offers(shown.stdout, suite))
 
 
-def running_daemon(pidfile: str) -> int | None:
-    """The process that ``pidfile`` names, if it lives and is a dockerd."""
+def running_daemon(pidfile: str, *, program: str = "dockerd") -> int | None:
+    """The process that ``pidfile`` names, if it lives and is that program."""
     text = (read_text_if_there(pidfile) or "").strip()
     if not text.isdigit():
         return None
     name = (read_text_if_there(f"/proc/{text}/comm") or "").strip()
-    return int(text) if name == "dockerd" else None
+    return int(text) if name == program else None
 
 
 def _said(argv: tuple[str, ...]) -> str | None:

@@ -62,6 +62,13 @@ def plan_setup(facts: SetupFacts, recipe: Recipe, offers: Offers, cache: str) ->
     return SetupPlan(steps=tuple(steps), findings=tuple(findings), notes=notes)
 
 
+def wants_offers(facts: SetupFacts, recipe: Recipe) -> bool:
+    """Whether asking later suites can help: packages are wanted, and nothing hopeless stands in the way."""
+    missing = what_is_missing(facts, recipe)
+    hopeless = refuse.is_hopeless(refuse.find_refusals(facts, recipe, missing))
+    return bool(wanted_packages(facts, recipe, missing)) and not hopeless
+
+
 def _notes(facts: SetupFacts, recipe: Recipe) -> tuple[str, ...]:
     distribution = recipe.distribution_of(facts.os.id, facts.os.version)
     if distribution and not distribution.tried:
@@ -230,6 +237,7 @@ def _start_actions(
         path=path,
         log=place.log,
         pidfile=place.pidfile,
+        containerd_pidfile=place.containerd_pidfile,
         keep_environment=daemon.keep_environment,
         timeout_s=daemon.start_timeout_s,
     )

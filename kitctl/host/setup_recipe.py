@@ -58,6 +58,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return f"{self.root}/bin"
 
     @property
+    def containerd_pidfile(self) -> str:
+        """Where the engine keeps the number of its own containerd."""
+        return f"{self.exec_root}/containerd/containerd.pid"
+
+    @property
     def init_helper(self) -> str:
         """The program that the engine knows as docker-init."""
         return f"{self.helpers}/docker-init"

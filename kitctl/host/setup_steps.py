@@ -53,12 +53,14 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class StartDaemon:
-    """Start the engine detached from kitctl, and wait until it answers."""
+    """Start the engine detached from kitctl, and wait until it answers. Stale pidfiles are removed before: the
+    engine would take whatever process has such a number by now for itself or for its containerd."""
 
     argv: tuple[str, ...]
     path: str
     log: str
     pidfile: str
+    containerd_pidfile: str
     keep_environment: tuple[str, ...]
     timeout_s: float
 

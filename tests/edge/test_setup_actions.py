@@ -109,6 +109,7 @@ def test_an_engine_that_ends_is_reported_at_once_with_its_log(tmp_path: Path) ->
         path="/usr/bin:/bin",
         log=f"{tmp_path}/log/engine.log",
         pidfile=f"{tmp_path}/engine.pid",
+        containerd_pidfile=f"{tmp_path}/containerd.pid",
         keep_environment=(),
         timeout_s=20,
     )
@@ -125,6 +126,7 @@ def test_an_engine_program_that_is_not_there_is_no_bug(tmp_path: Path) -> None:
         path="/usr/bin:/bin",
         log=f"{tmp_path}/engine.log",
         pidfile=f"{tmp_path}/engine.pid",
+        containerd_pidfile=f"{tmp_path}/containerd.pid",
         keep_environment=(),
         timeout_s=20,
     )

@@ -9,10 +9,11 @@ import pytest
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit
 from kitctl.host.setup_facts import Offers, SetupFacts
-from kitctl.host.setup_plan import plan_setup
+from kitctl.host.setup_plan import plan_setup, wants_offers
 from kitctl.host.setup_recipe import Recipe, Way, read_recipe
 from kitctl.host.setup_refusals import exit_of
 from kitctl.host.setup_report import plan_lines, setup_data
+from kitctl.host.setup_sources import are_settled, wanted_packages, what_is_missing
 from kitctl.host.setup_steps import SetupPlan, StartDaemon, UnpackWheel
 
 CASES = Path(__file__).parent / "setup_cases"
@@ -124,3 +125,22 @@ def test_every_distribution_is_whole(recipe: Recipe) -> None:
         assert one.needs in recipe.needs
         assert (one.way is Way.UNPACK) == bool(one.suites and one.keyring), one.name
     assert [len(value) for value in recipe.compose.sha256.values()] == [64, 64]
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("debian-12-bare", True),
+        ("debian-12-no-root", True),
+        ("debian-12-complete", False),
+        ("debian-12-rebooted", False),
+        ("debian-12-elsewhere", False),
+        ("debian-12-denied", False),
+        ("ubuntu-24.04-bare", False),
+    ],
+)
+def test_later_suites_are_asked_only_where_their_answer_counts(name: str, asks: bool, recipe: Recipe) -> None:
+    facts = case_of(name).facts
+    wanted = wanted_packages(facts, recipe, what_is_missing(facts, recipe))
+    settled = are_settled(wanted, facts, ())
+    assert (wants_offers(facts, recipe) and not settled) is asks
