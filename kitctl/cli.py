@@ -51,7 +51,12 @@ COMMANDS: dict[str, Command] = {
     "logs": Command("kitctl.commands.logs", "show what the engine said"),
     "wait": Command("kitctl.commands.wait", "return when a stack answers, or say why it will not"),
     "bench": Command("kitctl.commands.bench", "measure throughput and latency over concurrency"),
-    "accept": Command("kitctl.commands.accept", "measure what a drafter brings, and whether it changes answers"),
+    "accept": Command(
+        "kitctl.commands.accept", "measure what a drafter brings, and whether it changes answers"
+    ),
+    "compare": Command(
+        "kitctl.commands.compare", "compare results: tables, plots, and a gate against regressions"
+    ),
     "build": Command("kitctl.commands.build", "build an engine image from its pin set, test and record it"),
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),
     "models": Command("kitctl.commands.models", "the model store: lock, pull, verify, inspect, prune"),

@@ -18,6 +18,8 @@ from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
 from kitctl.kit.typed import read_typed
 
+# Of an entry, what says nothing about the image's content: a candidate that becomes the default stays the same.
+_NOT_CONTENT = ("status", "why", "kernel_libraries")
 LOCK_FILES = ("constraints.txt", "cpu-heavy.txt", "cpu.txt", "gpu-heavy.txt", "gpu.txt")
 
 
@@ -73,7 +75,10 @@ class LayerRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PinEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One release as pins.toml states it. ``requirements``: name with extras to version range."""
+    """One release as pins.toml states it. ``requirements``: name with extras to version range.
+
+    ``kernel_libraries``: pattern of library files to the archs of ``arch`` that they hold no code for.
+    """
 
     status: Status
     cuda: str
@@ -83,6 +88,13 @@ class PinEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     why: str
     versions: dict[str, str]
     requirements: dict[str, str] = {}
+    kernel_libraries: dict[str, tuple[str, ...]] = {}
+
+
+class FlagSources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which files of the engine's wheel declare its flags (patterns)."""
+
+    sources: tuple[str, ...]
 
 
 class PinFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,6 +105,7 @@ class PinFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     base: BaseRecipe
     build: BuildSettings
     layers: LayerRule
+    flags: FlagSources
     pin_sets: dict[str, PinEntry]
     refused: dict[str, str] = {}
 
@@ -206,12 +219,16 @@ def load_pin_set(pins: PinFile, release: str, lock: Mapping[str, str]) -> PinSet
     )
 
 
+def lock_of(texts: Mapping[str, str], release: str) -> dict[str, str]:
+    """The lock files of ``release`` among the texts of an image's folder, by file name."""
+    return {name: texts[f"{release}/{name}"] for name in LOCK_FILES if f"{release}/{name}" in texts}
+
+
 def _pins_hash(pins: PinFile, entry: PinEntry, lock: Mapping[str, str]) -> str:
-    """Status and reason are left out: a candidate that becomes the default stays the same image."""
     stated = msgspec.to_builtins(entry)
     body = {
         "image": pins.image,
-        "entry": {key: value for key, value in stated.items() if key not in ("status", "why")},
+        "entry": {key: value for key, value in stated.items() if key not in _NOT_CONTENT},
         "base": msgspec.to_builtins(pins.base),
         "build": msgspec.to_builtins(pins.build),
         "lock": {name: text_hash(lock[name]) for name in LOCK_FILES},

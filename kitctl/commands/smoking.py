@@ -1,0 +1,35 @@
+"""The smoke test of an image and its place in the image's record."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kitctl.commands.building import load_pins
+from kitctl.edge.files import read_text
+from kitctl.edge.image_store import save_image_record
+from kitctl.edge.inside import how_it_ended, run_inside
+from kitctl.edge.kit_files import load_pin_texts
+from kitctl.edge.runs import now_utc
+from kitctl.kit.image_record import ImageRecord
+from kitctl.kit.pins import lock_of
+from kitctl.plan.smoke import read_smoke, smoke_question
+from kitctl.result import Context
+
+
+def smoke_image(kit_dir: str, record: ImageRecord, context: Context) -> ImageRecord:
+    """Test the image from inside; the record with what was found is saved and returned."""
+    context.say(f"smoke: {record.reference}")
+    folder = f"{kit_dir}/images/{record.image}"
+    question = smoke_question(
+        load_pins(kit_dir, record.image, release=record.release),
+        record.stage,
+        lock=lock_of(load_pin_texts(kit_dir, record.image), record.release),
+        stub=read_text(f"{folder}/stub_libcuda.py"),
+    )
+    done = run_inside(record.image_id, read_text(f"{folder}/inside/smoke.py"), question)
+    smoke = read_smoke(done.stdout, image_id=record.image_id, at=now_utc(), ended=how_it_ended(done))
+    checked = replace(record, smoke=smoke)
+    save_image_record(checked)
+    for check in smoke.checks:
+        context.say(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
+    return checked

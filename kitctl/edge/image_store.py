@@ -1,0 +1,59 @@
+"""Images on this engine and the records of their builds in the state folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kitctl.edge.docker_client import engine_client
+from kitctl.edge.environment import state_dir
+from kitctl.edge.files import write_atomic
+from kitctl.edge.process import run_process
+from kitctl.kit.image_record import ImageRecord, Layer, read_image_record, record_text
+
+
+def image_layers(reference: str) -> tuple[Layer, ...]:
+    """The layers of an image that hold something, oldest first."""
+    history: list[dict[str, Any]] = engine_client().images.get(reference).history()
+    found = [Layer(size_bytes=int(step["Size"]), step=_step(step["CreatedBy"])) for step in reversed(history)]
+    return tuple(layer for layer in found if layer.size_bytes)
+
+
+def _step(created_by: str) -> str:
+    words = created_by.replace("/bin/sh -euc", "").split()
+    return " ".join(word for word in words if not word.startswith("--mount") and word != "#")[:160]
+
+
+def save_image_record(record: ImageRecord) -> str:
+    """Write the record; returns its path."""
+    path = str(_records() / f"{record.reference.replace('/', '_').replace(':', '_')}.json")
+    write_atomic(path, record_text(record))
+    return path
+
+
+def load_image_records() -> tuple[ImageRecord, ...]:
+    """Every readable record, by reference."""
+    files = sorted(_records().glob("*.json")) if _records().is_dir() else []
+    read = (read_image_record(path.read_text(encoding="utf-8")) for path in files)
+    return tuple(record for record in read if record is not None)
+
+
+def load_image_record(reference: str) -> ImageRecord | None:
+    """The record of the image called ``reference``, or ``None``."""
+    return next((record for record in load_image_records() if record.reference == reference), None)
+
+
+def recipe_texts(image_dir: str) -> dict[str, str]:
+    """The files of an image's folder that a build reads, by name: Dockerfile, scripts, installer lock."""
+    files = (path for path in Path(image_dir).iterdir() if path.is_file() and path.name != "pins.toml")
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(files)}
+
+
+def source_revision(kit_dir: str) -> str | None:
+    """The kit's commit, or ``None`` outside a repository."""
+    found = run_process(("git", "-C", kit_dir, "rev-parse", "HEAD"), timeout_s=10)
+    return found.stdout.strip() if found.ok else None
+
+
+def _records() -> Path:
+    return Path(state_dir()) / "images"
