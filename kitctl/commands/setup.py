@@ -41,10 +41,14 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     if plan.findings or args.check:
         code = exit_of(plan.findings)
         return Result(data=setup_data(facts, recipe, plan), lines=plan_lines(facts, plan), exit=code)
-    if not args.yes and not _agreed(facts, plan, context):
-        lines = (*plan_lines(facts, plan), "nothing was done; to do it: kitctl setup --yes")
-        return Result(data=setup_data(facts, recipe, plan), lines=lines, exit=Exit.REFUSED)
-    return _carry_out(recipe, facts, plan, context)
+    if args.yes or (stdin_is_terminal() and not context.as_json):
+        for line in plan_lines(facts, plan):
+            context.say(line)
+        if args.yes or ask_yes("Do this?"):
+            return _carry_out(recipe, plan, context)
+    lines = () if stdin_is_terminal() else plan_lines(facts, plan)
+    lines = (*lines, "nothing was done; to do it: kitctl setup --yes")
+    return Result(data=setup_data(facts, recipe, plan), lines=lines, exit=Exit.REFUSED)
 
 
 def _survey_and_plan(recipe: Recipe) -> tuple[SetupFacts, SetupPlan]:
@@ -53,18 +57,8 @@ def _survey_and_plan(recipe: Recipe) -> tuple[SetupFacts, SetupPlan]:
     return facts, plan_setup(facts, recipe, offers, setup_cache())
 
 
-def _agreed(facts: SetupFacts, plan: SetupPlan, context: Context) -> bool:
-    if not stdin_is_terminal() or context.as_json:
-        return False
-    for line in plan_lines(facts, plan):
-        context.say(line)
-    return ask_yes("Do this?")
-
-
-def _carry_out(recipe: Recipe, facts: SetupFacts, plan: SetupPlan, context: Context) -> Result:
+def _carry_out(recipe: Recipe, plan: SetupPlan, context: Context) -> Result:
     with setup_lock(recipe.place.lock):
-        for line in plan_lines(facts, plan):
-            context.say(line)
         outcomes = carry_out(plan.steps, context.say)
     after, rest = _survey_and_plan(recipe)
     if rest.steps or rest.findings:
