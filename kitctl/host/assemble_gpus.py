@@ -77,7 +77,7 @@ def _rows(answer: Answer | None) -> GpuRows | Unknown:
     nothing = "No devices were found" in answer.stdout
     if not answer.ok and not nothing:
         return Unknown(reason=answer.why())
-    fields = answer.argv[1].partition("=")[2].split(",")
+    fields = " ".join(answer.argv).partition("--query-gpu=")[2].partition(" ")[0].split(",")
     return read_gpu_query(answer.stdout, fields)
 
 
