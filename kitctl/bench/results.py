@@ -58,27 +58,43 @@ def line_of(item: Head | Repeat | Point) -> str:
     return msgspec.json.encode(item).decode()
 
 
-def read_result(name: str, text: str) -> ResultFile:
-    """A kitctl result file. A last line cut short by an interrupt is left out. Raises KitError ``bad-result``."""
+def read_results(name: str, text: str) -> tuple[ResultFile, ...]:
+    """The results in a kitctl file, one for each head line. A last line cut short by an interrupt is left out.
+
+    Raises KitError ``bad-result`` (exit 2) that names the line.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
-    head: Head | None = None
-    repeats: list[Repeat] = []
-    points: list[Point] = []
+    found: list[tuple[Head, list[Repeat], list[Point]]] = []
     for number, line in enumerate(lines, start=1):
         try:
-            schema = msgspec.json.decode(line).get("schema")
-            if schema == RUN_SCHEMA:
-                head = msgspec.json.decode(line, type=Head)
-            elif schema == "kitctl.bench.repeat/1":
-                repeats.append(msgspec.json.decode(line, type=Repeat))
-            elif schema == "kitctl.bench.point/1":
-                points.append(msgspec.json.decode(line, type=Point))
-        except (msgspec.DecodeError, AttributeError) as broken:
-            if number < len(lines):
+            _take(found, line)
+        except (msgspec.DecodeError, AttributeError, IndexError) as broken:
+            if number < len(lines) or not found:
                 raise _bad(name, f"line {number}: {broken}") from broken
-    if head is None:
+    if not found:
         raise _bad(name, "it has no head line")
-    return ResultFile(head=head, points=tuple(sorted(points, key=_load_order)), repeats=tuple(repeats))
+    return tuple(_result(*parts) for parts in found)
+
+
+def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> None:
+    schema = msgspec.json.decode(line).get("schema")
+    if schema == RUN_SCHEMA:
+        found.append((msgspec.json.decode(line, type=Head), [], []))
+    elif schema == "kitctl.bench.repeat/1":
+        found[-1][1].append(msgspec.json.decode(line, type=Repeat))
+    elif schema == "kitctl.bench.point/1":
+        found[-1][2].append(msgspec.json.decode(line, type=Point))
+
+
+def _result(head: Head, repeats: list[Repeat], points: list[Point]) -> ResultFile:
+    """A point that stands twice (a sweep that was gone on with) counts as it stood last."""
+    last = {(point.concurrency, point.request_rate): point for point in points}
+    return ResultFile(head=head, points=tuple(sorted(last.values(), key=_load_order)), repeats=tuple(repeats))
+
+
+def read_result(name: str, text: str) -> ResultFile:
+    """The one result of a file that ``kitctl bench`` wrote."""
+    return read_results(name, text)[0]
 
 
 def _load_order(point: Point) -> tuple[int, float]:
@@ -107,3 +123,20 @@ def by_point(repeats: Iterable[Repeat]) -> tuple[tuple[Repeat, ...], ...]:
         groups.setdefault((repeat.concurrency, repeat.request_rate), []).append(repeat)
     order = sorted(groups, key=lambda key: (key[0] is None, key[0] or 0, key[1] or 0.0))
     return tuple(tuple(groups[key]) for key in order)
+
+
+def named_apart(results: Sequence[tuple[str, ResultFile]]) -> tuple[ResultFile, ...]:
+    """Results whose labels differ: one that recurs is followed by its file's name, and by a number if that recurs."""
+    labels = [result.head.label for _, result in results]
+    seen: dict[str, int] = {}
+    apart = []
+    for name, result in results:
+        label = result.head.label
+        if labels.count(label) > 1:
+            label = f"{label} ({name.rsplit('/', 1)[-1].removesuffix('.jsonl')})"
+        seen[label] = seen.get(label, 0) + 1
+        if seen[label] > 1:
+            label = f"{label} #{seen[label]}"
+        head = msgspec.structs.replace(result.head, label=label)
+        apart.append(ResultFile(head=head, points=result.points, repeats=result.repeats))
+    return tuple(apart)

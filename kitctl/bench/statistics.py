@@ -23,7 +23,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     p90: float
     p95: float
     p99: float
-    max: float
+    max: float | None = None
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
