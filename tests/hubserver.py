@@ -25,6 +25,10 @@ def git_sha1(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
+def sha256_if_large(data: bytes) -> str | None:
+    return hashlib.sha256(data).hexdigest() if len(data) >= LARGE_BYTES else None
+
+
 @dataclass
 class Repo:
     """One repository at one commit. ``sent``: paths whose bytes on the wire are other ones."""
@@ -38,8 +42,8 @@ class Repo:
     xet_hashes: dict[str, str] = field(default_factory=dict)
 
     def commit_of(self, revision: str) -> str | None:
-        names = {"main": self.commit, self.commit: self.commit, **self.refs}
-        return names.get(revision)
+        names = {"main": self.commit, **self.refs}
+        return revision if revision in names.values() else names.get(revision)
 
 
 @dataclass
@@ -54,6 +58,7 @@ class Switches:
     forbid_resolve: bool = False
     status_once: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     status_always: int | None = None
+    status_storage_once: list[int] = field(default_factory=list)
     xet_endpoint: str | None = None
     linked_etag: str | None = None
 
@@ -71,9 +76,10 @@ class Hub:
         class Handler(_Handler):
             server_hub = hub
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.storage_url = f"http://localhost:{self._server.server_port}"
 
     def __enter__(self) -> Hub:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -89,6 +95,12 @@ class Hub:
     def requests_for(self, part: str) -> list[tuple[str, str, str | None]]:
         """Requests whose path holds ``part``: method, path, Range."""
         return [one for one in self.log if part in one[1]]
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *args: object) -> None:
+        """A client that went away is no error here."""
+        del args
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -108,9 +120,11 @@ class _Handler(BaseHTTPRequestHandler):
         hub, path = self.server_hub, self.path.split("?")[0]
         hub.log.append((self.command, path, self.headers.get("Range")))
         wrong = hub.switches.status_once
-        if (wrong and path.startswith(("/storage/", "/api/"))) or (wrong and "/resolve/" in path):
+        if wrong:
             status, headers = wrong.pop(0)
             return self._answer(status, b"later", headers)
+        if hub.switches.status_storage_once and path.startswith("/storage/"):
+            return self._answer(hub.switches.status_storage_once.pop(0), b"no", {})
         if hub.switches.status_always:
             return self._answer(hub.switches.status_always, b"no", {})
         for pattern, answer in _ROUTES:
@@ -185,7 +199,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._body(path, repo.sent.get(path, data), {**headers, "ETag": f'"{git_sha1(data)}"'})
         tag = self.server_hub.switches.linked_etag or hashlib.sha256(data).hexdigest()
         headers |= {"X-Linked-Etag": f'"{tag}"', "X-Linked-Size": str(len(data))}
-        return self._answer(302, b"", {**headers, "Location": f"{self.server_hub.url}/storage/{name}/{path}"})
+        return self._answer(
+            302, b"", {**headers, "Location": f"{self.server_hub.storage_url}/storage/{name}/{path}"}
+        )
 
     def storage(self, name: str, path: str) -> None:
         repo = self.server_hub.repos[name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kitctl.edge.store_files import hash_of
@@ -26,6 +27,7 @@ T = TypeVar("T")
 MAX_SMALL_FILE_BYTES = 32 * 1024**2
 _TRIES = 4
 _LONGEST_WAIT_S = 60.0
+_TIMEOUT_S = 20.0
 _TRY_LATER = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -48,14 +50,30 @@ def read_hub_model(repo: str, revision: str | None, *, say: Callable[[str], None
 
 def list_files_at(repo: str, commit: str, *, say: Callable[[str], None]) -> tuple[HubFile, ...]:
     """The files of ``repo`` at ``commit``, by path. Raises KitError ``hub-*`` (exit 5)."""
-    api = _api()
-    from huggingface_hub.hf_api import RepoFile
+    files: list[HubFile] = []
+    url: str | None = f"{_endpoint()}/api/models/{repo}/tree/{commit}?recursive=true&expand=false"
+    while url is not None:
+        rows, url = _asked(repo, commit, partial(_tree_page, url), say)
+        files += [_hub_file(row) for row in rows if row.get("type") == "file"]
+    return tuple(sorted(files, key=lambda file: file.path))
 
-    def ask() -> list[HubFile]:
-        tree = api.list_repo_tree(repo, recursive=True, revision=commit)
-        return [_hub_file(one) for one in tree if isinstance(one, RepoFile)]
 
-    return tuple(sorted(_asked(repo, commit, ask, say), key=lambda file: file.path))
+def _tree_page(url: str) -> tuple[list[dict[str, Any]], str | None]:
+    """One page of a listing and the next one's address. Asked plainly: HfApi's own call waits for minutes."""
+    from huggingface_hub.utils._headers import build_hf_headers
+    from huggingface_hub.utils._http import get_session, hf_raise_for_status
+
+    answer = get_session().get(url, headers=build_hf_headers(library_name="kitctl"), timeout=_TIMEOUT_S)
+    hf_raise_for_status(answer)
+    rows: list[dict[str, Any]] = answer.json()
+    return rows, answer.links.get("next", {}).get("url")
+
+
+def _endpoint() -> str:
+    _api()
+    from huggingface_hub import constants
+
+    return constants.ENDPOINT
 
 
 def _api() -> HfApi:
@@ -66,13 +84,14 @@ def _api() -> HfApi:
     return HfApi(library_name="kitctl")
 
 
-def _hub_file(one: Any) -> HubFile:
+def _hub_file(row: dict[str, Any]) -> HubFile:
+    large = row.get("lfs") or {}
     return HubFile(
-        path=one.path,
-        size_bytes=one.lfs.size if one.lfs else one.size,
-        git_sha1=one.blob_id,
-        sha256=one.lfs.sha256 if one.lfs else None,
-        xet_hash=one.xet_hash,
+        path=row["path"],
+        size_bytes=large.get("size", row["size"]),
+        git_sha1=row["oid"],
+        sha256=large.get("oid") or large.get("sha256"),
+        xet_hash=row.get("xetHash"),
     )
 
 

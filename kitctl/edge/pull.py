@@ -80,7 +80,7 @@ def pull_model(
     lock = Path(lock_path(PurePosixPath(store_dir), entry.repo))
     with hold(lock, repo=entry.repo, wait_s=settings.wait_lock_s, say=say):
         steps = _fill_store(entry, store_dir, attestations, settings, say)
-    give_to_owner(lock.parent, Path(store_dir))
+    give_to_owner(lock.parent.parent, Path(store_dir))
     return _pulled(locate_model(entry, store_dir), steps, begun)
 
 

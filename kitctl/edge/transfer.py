@@ -40,8 +40,10 @@ class Patience:
     longest_wait_s: float = 300.0
 
     def wait_s(self, failures: int, named_s: float | None) -> float:
-        """How long to wait after the nth failure in a row: what the server names, else 1, 2, 4 ... 30 s."""
-        return min(self.longest_wait_s, named_s if named_s is not None else min(30.0, 2.0 ** (failures - 1)))
+        """How long to wait after the nth failure without a byte in a row: what the server names, else 1, 2, 4 ...
+        30 s; hardly at all (n = 0) when bytes had come."""
+        own_s = min(30.0, 2.0 ** (failures - 1)) if failures else 0.1
+        return min(self.longest_wait_s, own_s if named_s is None else named_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,7 @@ def _fill(
                     raise StreamBrokenError("the connection was cut")
             except StreamBrokenError as broken:
                 have = os.fstat(handle).st_size
-                failures = 1 if have > before else failures + 1
+                failures = 0 if have > before else failures + 1
                 if failures >= patience.tries:
                     raise _failed(source, have, failures, str(broken)) from broken
                 use_xet = False

@@ -75,7 +75,7 @@ def judge_answer(
 
 def _judge_range(answer: Answer, entry: ModelEntry, file: LockedFile, start: int) -> Take | TryLater | Refuse:
     if answer.status == 416:
-        return _refuse_changed(entry, file, f"it has no bytes from {start} on")
+        return _refuse_changed(entry, file, f"no bytes from {start} on")
     if answer.status == 200:
         return Take(skip_bytes=start)
     found = _RANGE.fullmatch(answer.last.get("content-range", ""))
