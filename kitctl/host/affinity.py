@@ -66,12 +66,20 @@ def numa_node_count(
     ``SYS`` is by nvidia-smi's legend the only link that crosses NUMA nodes; NVLink hides what lies below it.
     """
     if all(affinity.numa for affinity in affinities):
-        return len(frozenset().union(*(affinity.numa_set for affinity in affinities)))
+        return _count_sets({affinity.numa_set for affinity in affinities})
     if has_columns:
         by_cpus = {affinity.cpus for affinity in affinities}
         has_numa = any(affinity.numa for affinity in affinities)
         return None if None in by_cpus or has_numa else len(by_cpus)
     return _count_by_links(links)
+
+
+def _count_sets(sets: set[frozenset[int]]) -> int:
+    """Nodes that the sets name. Several sets without a common node stand for one CPU node each, together with
+    the memory nodes of GPUs (GB200: ``0,2-17`` and ``1,18-33``)."""
+    every = frozenset[int]().union(*sets)
+    are_apart = sum(len(one) for one in sets) == len(every)
+    return len(sets) if len(sets) > 1 and are_apart else len(every)
 
 
 def _count_by_links(links: Sequence[Sequence[str | None]]) -> int | None:

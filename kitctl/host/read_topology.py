@@ -23,7 +23,7 @@ _NAME = r"(?:NV\d+|X|PIX|PXB|PSB|PHB|NODE|SYS|SOC)"
 _ROW = re.compile(rf"\s*(GPU\d+)(?=\s|{_NAME}|$)")
 _OTHER_ROW = re.compile(rf"\s*(?!{_NAME}\s)[A-Za-z][\w.-]*\s+{_NAME}(?![A-Za-z])")
 _LINK = re.compile(rf"\s*({_NAME})(?=\s|$|{_NAME}|N|(?<!\d)\d)")
-_END = re.compile(r"\s*(?:NIC )?Legend")
+_END = re.compile(r"\s*(?:(?:NIC )?Legend|GPU\d+\s+GPU\d+)")
 _OLD_NAMES = {"SOC": "SYS", "PSB": "PIX"}  # drivers before 384 printed these
 
 

@@ -1,6 +1,7 @@
 """Every layout of 'nvidia-smi topo -m' is read right, and a damaged text never gives a wrong verdict."""
 
 import json
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
@@ -94,6 +95,52 @@ def test_rows_cut_at_the_end_leave_pairs_of_lost_rows_unknown() -> None:
     assert classify(topology, (0, 1, 2, 3)).links is LinkClass.NVLINK_FULL
     assert classify(topology, (3, 7)).links is LinkClass.NVLINK_FULL
     assert classify(topology, range(8)).reason == "the link between GPU4 and GPU5 is unreadable"
+
+
+GB200 = """\
+\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNV18\tNV18\tNV18\tNODE\t0-71\t0,2-17\t\t2
+GPU1\tNV18\t X \tNV18\tNV18\tNODE\t0-71\t0,2-17\t\t10
+GPU2\tNV18\tNV18\t X \tNV18\tSYS\t72-143\t1,18-33\t\t18
+GPU3\tNV18\tNV18\tNV18\t X \tSYS\t72-143\t1,18-33\t\t26
+NIC0\tNODE\tNODE\tSYS\tSYS\t X
+"""
+
+
+def test_numa_nodes_of_gpu_memory_are_no_sockets() -> None:
+    topology = topology_of(GB200)
+    assert topology.numa_node_count == 2
+    assert topology.cpu_affinity[2] == "72-143"
+
+
+@pytest.mark.parametrize(
+    "dress",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\n".join(f"    {line}" for line in text.splitlines()),
+        lambda text: text.replace("\tGPU0\tGPU1", "\t^[[4mGPU0\tGPU1", 1),
+        lambda text: text.replace("\tGPU0\tGPU1", "\t[4mGPU0\tGPU1", 1).replace("ID\n", "ID[0m\n", 1),
+        lambda text: f"$ nvidia-smi topo -m\n{text}",
+        lambda text: f"{text}\n\tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n",
+        lambda text: text.replace("\n", "\n\n"),
+        lambda text: text.expandtabs(8),
+        lambda text: text.replace("\t\t", " ").replace("\t", " "),
+        lambda text: "GPU 0: NVIDIA H200 (UUID: GPU-0)\n" + text,
+        lambda text: text.replace("NV18\tNV18", "NV18NV18"),
+        lambda text: text.replace("GPU1\tGPU2", "GPU1GPU2", 1),
+        lambda text: "\n".join(line for line in text.splitlines() if not line.startswith("NIC")),
+    ],
+)
+def test_the_same_table_in_other_dress_is_the_same(dress: Callable[[str], str]) -> None:
+    plain, dressed = topology_of(GB200), topology_of(dress(GB200))
+    assert dressed.links == plain.links
+    assert dressed.numa_node_count == plain.numa_node_count
+
+
+def test_words_behind_a_row_are_passed_over() -> None:
+    text = text_of("01-rtxpro6000-8x-2socket-broadcom")
+    told = "\n".join(f"{line}   # NUMA 0" if line.startswith("GPU") else line for line in text.splitlines())
+    assert topology_of(told) == topology_of(text)
 
 
 @pytest.mark.parametrize(
