@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import msgspec
+
+from kitctl.commands.diagnose import diagnose_container
 from kitctl.commands.projects import PROJECT_LABEL, add_project_arguments, project_of, require_container
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.files import read_text_if_there
@@ -13,6 +16,7 @@ from kitctl.edge.serving import is_healthy, served_models
 from kitctl.errors import Exit
 from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
+from kitctl.watch.diagnose import diagnosis_lines
 from kitctl.watch.drift import find_drift
 from kitctl.watch.run_record import RunRecord
 
@@ -30,8 +34,11 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     url, key = str(row["url"]), recorded_key(container)
     row["healthy"] = container.is_running and is_healthy(url, api_key=key)
     row["serves"] = list(served_models(url, api_key=key) or ()) if row["healthy"] else []
+    found = () if row["healthy"] else diagnose_container(container)
+    row["diagnoses"] = [msgspec.to_builtins(diagnosis) for diagnosis in found]
+    lines = (*_lines(row), *(f"  {line}" for line in diagnosis_lines(found)))
     exit_code = Exit.OK if row["healthy"] else Exit.NOT_READY if container.is_running else Exit.CRASHED
-    return Result(data={"schema": "kitctl.status/1", **row}, lines=tuple(_lines(row)), exit=exit_code)
+    return Result(data={"schema": "kitctl.status/1", **row}, lines=lines, exit=exit_code)
 
 
 def recorded_key(container: ContainerState) -> str | None:

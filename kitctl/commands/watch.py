@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
+from kitctl.commands.status import recorded_key
 from kitctl.commands.watching import Report, report_change, wait_for_container
 from kitctl.edge.container_watch import Ended, Line, Probed, watch_container
 from kitctl.edge.docker_client import require_engine
@@ -34,6 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exec", metavar="CMD", help="run CMD at each change; it gets the change as JSON on stdin"
     )
     parser.add_argument("--every", type=float, default=5.0, metavar="S", help="pause between health requests")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=25.0,
+        metavar="S",
+        help="how long a health request may take (the engine itself gives up after 20 s)",
+    )
     parser.add_argument("--once", action="store_true", help="end when the stack is dead or gone")
 
 
@@ -46,10 +54,12 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         as_json=context.as_json,
         say=context.say,
     )
-    return Result(data={}, stream=_changes(report, every_s=args.every, once=args.once))
+    return Result(
+        data={}, stream=_changes(report, every_s=args.every, patience_s=args.patience, once=args.once)
+    )
 
 
-def _changes(report: Report, *, every_s: float, once: bool) -> Iterator[str]:
+def _changes(report: Report, *, every_s: float, patience_s: float, once: bool) -> Iterator[str]:
     state = StackState.ABSENT
     known: str | None = None
     while True:
@@ -64,15 +74,22 @@ def _changes(report: Report, *, every_s: float, once: bool) -> Iterator[str]:
             wait_for_container(report.project, known)
             continue
         known = container.started_at
-        for change in _life(container, state, every_s=every_s):
+        for change in _life(container, state, every_s=every_s, patience_s=patience_s):
             state = change.after
             yield report_change(report, change, container)
 
 
-def _life(container: ContainerState, state: StackState, *, every_s: float) -> Iterator[Change]:
+def _life(
+    container: ContainerState, state: StackState, *, every_s: float, patience_s: float
+) -> Iterator[Change]:
     """The changes of one life of one container, to its end."""
     book, seen = failure_book(), Watched()
-    probe = partial(is_healthy, container.labels.get(f"{LABEL}.url", ""))
+    probe = partial(
+        is_healthy,
+        container.labels.get(f"{LABEL}.url", ""),
+        api_key=recorded_key(container),
+        timeout_s=patience_s,
+    )
     for event in watch_container(container.id, probe=probe, every_s=every_s):
         if isinstance(event, Line):
             seen = saw_line(seen, event.text, book=book, at_s=event.at_s)

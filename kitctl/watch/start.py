@@ -10,9 +10,9 @@ from kitctl.kit.failures import FailureBook
 from kitctl.watch.engine_log import LoadProgress, Phase, advance, phase_durations
 from kitctl.watch.progress import Motion, Pulse, Sample, estimate, feel, judge_motion, motion_text
 
-LAST_WORDS_S = 0.75
+LAST_WORDS_S = 0.5
 """After a fatal line the traceback and the other ranks' words follow within this pause; then the verdict stands."""
-MOST_LAST_WORDS_S = 3.0
+MOST_LAST_WORDS_S = 2.0
 """Ranks that repeat themselves do not put the verdict off for longer."""
 
 

@@ -34,9 +34,9 @@ def begun(*lines: tuple[float, str], **changes: object) -> StartState:
     ("state", "now_s", "verdict"),
     [
         (begun((1.0, "server_args=ServerArgs(")), 2.0, Verdict.WAIT),
-        (begun((1.0, FATAL)), 1.5, Verdict.WAIT),
+        (begun((1.0, FATAL)), 1.4, Verdict.WAIT),
         (begun((1.0, FATAL)), 1.8, Verdict.CRASHED),
-        (begun((1.0, FATAL), (3.9, "  File x")), 4.1, Verdict.CRASHED),
+        (begun((1.0, FATAL), (2.9, "  File x")), 3.1, Verdict.CRASHED),
         (see_end(begun(), 137), 0.5, Verdict.CRASHED),
         (begun((1.0, "INFO:     Uvicorn running on http://0.0.0.0:30000")), 2.0, Verdict.ASK),
         (begun((1.0, "server_args=ServerArgs(")), 901.0, Verdict.TOO_LATE),
