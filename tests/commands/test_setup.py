@@ -10,7 +10,7 @@ from gpuhost.gpu_host import GpuHost
 from kitctl_process import KIT, KitUser, docker
 
 BARE_IMAGE = "kitctl-test-bare:bookworm"
-BARE = "kitctl-test-bare"
+BARE = f"kitctl-test-bare-{os.getpid()}"
 # How this machine reaches its package sources: passed to the bare Debian, which has no settings of its own.
 HOST_SETTINGS = ("/etc/apt/apt.conf.d", "/etc/ssl/certs", "/usr/share/ca-certificates", "/etc/pip.conf")
 HOST_VARIABLES = ("PIP_", "SSL_CERT", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
