@@ -54,10 +54,12 @@ COMMANDS: dict[str, Command] = {
     "accept": Command(
         "kitctl.commands.accept", "measure what a drafter brings, and whether it changes answers"
     ),
+    "quality": Command("kitctl.commands.quality", "score exact answers, so that worse answers are seen"),
     "compare": Command(
         "kitctl.commands.compare", "compare results: tables, plots, and a gate against regressions"
     ),
     "build": Command("kitctl.commands.build", "build an engine image from its pin set, test and record it"),
+    "check": Command("kitctl.commands.check", "the launch line judged by the pinned engine's own parser"),
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),
     "models": Command("kitctl.commands.models", "the model store: lock, pull, verify, inspect, prune"),
 }

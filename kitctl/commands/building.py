@@ -21,7 +21,7 @@ from kitctl.edge.machine import read_machine_config
 from kitctl.edge.runs import now_utc
 from kitctl.errors import Exit, KitError
 from kitctl.kit.image_record import ImageRecord
-from kitctl.kit.pins import PinSet, choose_release, load_pin_set, lock_of, read_pins
+from kitctl.kit.pins import PinFile, PinSet, choose_release, load_pin_set, lock_of, read_pins
 from kitctl.plan.build import (
     BaseKind,
     BuildRequest,
@@ -56,8 +56,8 @@ class Built:
     built: bool
 
 
-def load_pins(kit_dir: str, image: str, *, release: str | None, cuda: str | None = None) -> PinSet:
-    """The pin set asked for. Raises KitError (exit 2) for what the kit does not hold."""
+def load_pin_file(kit_dir: str, image: str) -> PinFile:
+    """The image's pins.toml. Raises KitError ``unknown-image`` (exit 2)."""
     texts = load_pin_texts(kit_dir, image)
     if "pins.toml" not in texts:
         raise KitError(
@@ -66,7 +66,13 @@ def load_pins(kit_dir: str, image: str, *, release: str | None, cuda: str | None
             remedy="kitctl images list",
             exit_code=Exit.USAGE,
         )
-    pins = read_pins(texts["pins.toml"], source=f"images/{image}/pins.toml")
+    return read_pins(texts["pins.toml"], source=f"images/{image}/pins.toml")
+
+
+def load_pins(kit_dir: str, image: str, *, release: str | None, cuda: str | None = None) -> PinSet:
+    """The pin set asked for. Raises KitError (exit 2) for what the kit does not hold."""
+    texts = load_pin_texts(kit_dir, image)
+    pins = load_pin_file(kit_dir, image)
     chosen = choose_release(pins, release=release, cuda=cuda)
     return load_pin_set(pins, chosen, lock_of(texts, chosen))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kitctl.edge.docker_client import engine_client
+from kitctl.edge.docker_client import engine_calls
 from kitctl.edge.environment import state_dir
 from kitctl.edge.files import write_atomic
 from kitctl.edge.process import run_process
@@ -14,7 +14,8 @@ from kitctl.kit.image_record import ImageRecord, Layer, read_image_record, recor
 
 def image_layers(reference: str) -> tuple[Layer, ...]:
     """The layers of an image that hold something, oldest first."""
-    history: list[dict[str, Any]] = engine_client().images.get(reference).history()
+    with engine_calls() as client:
+        history: list[dict[str, Any]] = client.images.get(reference).history()
     found = [Layer(size_bytes=int(step["Size"]), step=_step(step["CreatedBy"])) for step in reversed(history)]
     return tuple(layer for layer in found if layer.size_bytes)
 

@@ -16,7 +16,7 @@ from kitctl.kit.pins import LayerRule
 
 _START = re.compile(r"(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^\s\\;]+)")
 _HASH = re.compile(r"--hash=(?P<hash>sha256:[0-9a-f]{64})")
-_VIA = re.compile(r"^\s+#\s+(?:via\s+)?(?P<name>[a-z0-9][a-z0-9._-]*)$")
+_VIA = re.compile(r"^\s+#\s+(?:via\s+)?(?!via$)(?P<name>[a-z0-9][a-z0-9._-]*)$")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,7 +98,10 @@ class FlagSources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PinFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole pins.toml. ``refused``: releases that cannot be built, with the reason."""
+    """A whole pins.toml. ``refused``: releases that cannot be built, with the reason.
+
+    ``memory_mib``: for each arch the memory of a typical GPU, for dry runs without one.
+    """
 
     image: str
     default: str
@@ -106,6 +109,7 @@ class PinFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     build: BuildSettings
     layers: LayerRule
     flags: FlagSources
+    memory_mib: dict[str, int]
     pin_sets: dict[str, PinEntry]
     refused: dict[str, str] = {}
 

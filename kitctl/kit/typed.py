@@ -57,7 +57,7 @@ def _bad_field(message: str, kind: type[Any], source_of: Callable[[str], str], c
 
 def _fields_at(kind: type[Any], path: str) -> tuple[msgspec.structs.FieldInfo, ...]:
     """The fields of the struct that lies at ``path`` below ``kind``."""
-    for step in [part for part in path.split(".") if part]:
+    for step in [part for part in path.replace("[...]", "").split(".") if part]:
         field = next(f for f in msgspec.structs.fields(kind) if f.encode_name == step.split("[")[0])
         kind = _struct_in(field.type)
     return msgspec.structs.fields(kind)
