@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 
 from kitctl.commands.planning import add_plan_arguments, make_plan
 from kitctl.commands.proving import earlier_proof, prove
@@ -12,11 +11,11 @@ from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.probe_runner import gather_host_facts
 from kitctl.edge.store_files import default_store
 from kitctl.errors import Exit, KitError
-from kitctl.finding import Finding, blocking, finding_lines, without_skipped
+from kitctl.finding import Finding, blocking, without_skipped
 from kitctl.host.facts import HostFacts
-from kitctl.host.facts_json import decode_facts, encode_facts
-from kitctl.host.facts_text import facts_lines
+from kitctl.host.facts_json import decode_facts
 from kitctl.host.redact import redacted_report
+from kitctl.plan.doctor_report import doctor_data, doctor_lines
 from kitctl.plan.host_checks import check_host
 from kitctl.result import Context, Result
 
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     blocked = bool(blocking(findings))
     return Result(
         data=doctor_data(facts, findings),
-        lines=(*facts_lines(facts), "", *verdict_lines(findings)),
+        lines=tuple(doctor_lines(facts, findings)),
         exit=Exit.REFUSED if blocked else Exit.OK,
     )
 
@@ -65,27 +64,6 @@ def examine(args: argparse.Namespace, context: Context) -> tuple[HostFacts, tupl
     )
     findings = check_host(facts, need=None, tables=load_host_tables())
     return facts, without_skipped(findings, frozenset(args.skip))
-
-
-def doctor_data(facts: HostFacts, findings: Sequence[Finding]) -> dict[str, object]:
-    """What ``--json`` prints; ``--facts`` reads it back."""
-    rows = [
-        {
-            "code": one.code,
-            "severity": one.severity,
-            "cause": one.cause,
-            "evidence": list(one.evidence),
-            "remedy": one.remedy,
-            "where": one.where,
-        }
-        for one in findings
-    ]
-    return {"schema": "kitctl.doctor/1", "facts": encode_facts(facts), "findings": rows}
-
-
-def verdict_lines(findings: Sequence[Finding]) -> list[str]:
-    """The findings, worst first, or that there are none."""
-    return finding_lines(findings) if findings else ["nothing stands in the way"]
 
 
 def _no_stack() -> KitError:

@@ -61,7 +61,8 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limit_s: float
     at_utc: str
     planned: Trial
-    without_p2p: Trial
+    without_p2p: Trial | None
+    """The control; a CPU has none."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,10 +127,11 @@ def read_trial(stdout: str, stderr: str, *, exit_code: int | None) -> Trial:
 
 def judge_proof(proof: Proof, *, book: FindingBook, settings: Settings) -> tuple[Finding, ...]:
     """What the proof says: wrong answers, hangs and failures block; P2P slower than host memory warns."""
-    found = [
-        *_judge_trial(proof, proof.planned, "as planned", book),
-        *_judge_trial(proof, proof.without_p2p, "off", book),
-    ]
+    found = _judge_trial(proof, proof.planned, "as planned", book)
+    if proof.without_p2p is None:
+        lines = _row_lines("gloo", proof.planned)
+        return tuple(found) or (book.tell("collective-proven-on-cpu", *lines, where="collective"),)
+    found += _judge_trial(proof, proof.without_p2p, "off", book)
     if found:
         return tuple(found)
     p2p, host = bandwidth(proof.planned), bandwidth(proof.without_p2p)

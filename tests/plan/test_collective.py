@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kitctl.edge.collective import collective_settings
+from kitctl.edge.collective_runner import collective_settings
 from kitctl.edge.host_data import load_host_tables
 from kitctl.finding import Finding, Severity
 from kitctl.host.facts import Driver, Gpu, HostFacts, Topology
@@ -85,6 +85,12 @@ def test_verdicts() -> None:
     ]
     both = judged(Trial(last_lines=("NCCL error",)), Trial(last_lines=("NCCL error",)))
     assert [code for code, _, _ in both] == ["collective-fails", "collective-fails"]
+
+
+def test_a_cpu_has_no_control() -> None:
+    on_cpu = msgspec.structs.replace(proof(trial(0.5), trial(0.5), gpus=(), links=None), without_p2p=None)
+    (told,) = judge_proof(on_cpu, book=BOOK, settings=SETTINGS)
+    assert (told.code, told.severity) == ("collective-proven-on-cpu", Severity.NOTE)
 
 
 def test_the_probe_runs_on_exactly_the_reserved_gpus_without_network() -> None:

@@ -38,6 +38,7 @@ COLLECTIVE = {
     "collective-hangs",
     "collective-fails",
     "collective-proven",
+    "collective-proven-on-cpu",
     "p2p-slower-than-host-memory",
 }
 
