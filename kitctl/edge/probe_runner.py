@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ from kitctl.host.probes import (
     Answer,
     Probe,
     detail_probes,
+    disk_name,
+    disk_probes,
     engine_probes,
     gpu_probes,
     gpu_query,
@@ -68,34 +71,48 @@ def gather_host_facts(
     """
     place = _place(engine)
     asked_at_s = time.time()
-    answers = _ask(_scaled(engine_probes(), timeout_scale))
-    images = [image.reference for image in read_images(_stdout(answers, "images"))][:_IMAGES_TRIED]
-    if trials:
-        answers |= _ask_trials(images, timeout_scale)
-    ways = gpu_words(assemble_facts(answers, disks=()).engine, may_try=trials or place.via_container)
-    probed_on, found = _ask_host(place, disks, images=images, ways=ways, scale=timeout_scale)
-    return assemble_facts(answers | found, disks=disks, asked_at_s=asked_at_s, probed_on=probed_on)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        first = beside.submit(_ask_first, place, disks, timeout_scale)
+        answers = _ask(_scaled(engine_probes(), timeout_scale))
+        images = [image.reference for image in read_images(_stdout(answers, "images"))][:_IMAGES_TRIED]
+        if trials:
+            answers |= _ask_trials(images, timeout_scale)
+        found = first.result()
+    engine_now = assemble_facts(answers, disks=()).engine
+    ways = gpu_words(engine_now, may_try=trials or place.via_container)
+    disks = (*disks, *((engine_now.root_dir,) if engine_now is not None and engine_now.root_dir else ()))
+    where, found = _ask_rest(place, found, disks, images=images, ways=ways, scale=timeout_scale)
+    return assemble_facts(answers | found, disks=disks, asked_at_s=asked_at_s, probed_on=where)
 
 
-def _ask_host(
+def _ask_first(place: _Place, disks: tuple[str, ...], scale: float) -> dict[str, Answer]:
+    """What can be asked before the engine has said anything: nothing where only a container reaches the host."""
+    if place.via_container:
+        return {}
+    found = _ask_place(place, _scaled((*host_probes(disks), *gpu_probes()), scale))
+    return found | _retry_query(place, found, scale)
+
+
+def _ask_rest(
     place: _Place,
+    found: dict[str, Answer],
     disks: tuple[str, ...],
     *,
     images: Sequence[str],
     ways: Sequence[tuple[str, ...]],
     scale: float,
 ) -> tuple[str, dict[str, Answer]]:
-    """Everything that is asked of the host itself, and in words where it was asked."""
-    on_host = _scaled((*host_probes(disks, root=place.root), *gpu_probes()), scale)
+    """What is asked in a container, if need be, and about the GPUs and processes found; and where it was asked."""
     if place.via_container:
-        return _ask_in_container(on_host, images, ways, whole_host=True)
-    where, found = "ssh" if place.login else "here", _ask_place(place, on_host)
-    found |= _retry_query(place, found, scale)
+        probes = _scaled((*host_probes(disks, root=place.root), *gpu_probes()), scale)
+        return _ask_in_container(probes, images, ways, whole_host=True)
+    where = "ssh" if place.login else "here"
     if found["smi-query"].is_tool_missing and ways != ((),):
         inside, seen = _ask_in_container(_scaled(gpu_probes(), scale), images, ways, whole_host=False)
         found |= {name: answer for name, answer in seen.items() if answer.exit_code is not None}
         where = f"{where}, GPUs in {inside}" if seen["smi-query"].ok else where
-    details = _scaled(detail_probes(*first_pass(found)), scale)
+    unseen = [path for path in disks if disk_name(path) not in found]
+    details = _scaled((*detail_probes(*first_pass(found)), *disk_probes(unseen)), scale)
     return where, found | (_ask_place(place, details) if details else {})
 
 

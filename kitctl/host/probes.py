@@ -115,13 +115,18 @@ def host_probes(disks: Iterable[str], *, root: str = "") -> tuple[Probe, ...]:
         Probe(name="cdi", argv=("nvidia-ctk", "cdi", "list")),
         Probe(name="toolkit", argv=("nvidia-ctk", "--version")),
         Probe(name="clock", argv=("date", "-u", "+%s")),
-        *(_disk_probe(path, root) for path in dict.fromkeys(disks)),
+        *disk_probes(disks, root=root),
     )
 
 
 def disk_name(path: str) -> str:
     """The name of the answer on one path's disk."""
     return f"disk:{path}"
+
+
+def disk_probes(disks: Iterable[str], *, root: str = "") -> tuple[Probe, ...]:
+    """One probe for each path's disk."""
+    return tuple(_disk_probe(path, root) for path in dict.fromkeys(disks))
 
 
 def _disk_probe(path: str, root: str) -> Probe:

@@ -15,7 +15,8 @@ _WILDCARDS = ("0.0.0.0", "::", "*", "")
 
 def check_host_space(facts: HostFacts, tables: HostTables) -> Iterator[Finding]:
     """Findings that need no stack: disks nearly full, a clock that is off, a kernel that reports failing GPUs."""
-    for disk in facts.disks or ():
+    by_filesystem = {disk.filesystem or disk.path: disk for disk in reversed(facts.disks or ())}
+    for disk in by_filesystem.values():
         if disk.free_bytes < disk.total_bytes * tables.limits.disk_warn_share:
             free, total = size_text(disk.free_bytes), size_text(disk.total_bytes)
             yield tables.book.tell("disk-nearly-full", where="disks", path=disk.path, free=free, total=total)
