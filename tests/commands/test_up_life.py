@@ -1,0 +1,171 @@
+"""The whole life of cpu-demo on the real engine, as a user and an OpenAI client see it."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kitctl_process import KitUser, docker, new_user
+from openai import OpenAI
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+SENTENCE = "Hello from kitctl: this stack is up and answers."
+START_S = 900.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A stack that ``kitctl up`` brought up: who runs it, what was said, what was printed."""
+
+    user: KitUser
+    said: list[str]
+    printed: dict[str, Any]
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """What names the stack to other verbs."""
+        return ("cpu-demo", "--name", self.user.name)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """cpu-demo, up. The first time on a machine this builds the image."""
+    with new_user(tmp_path_factory.mktemp("life")) as user:
+        done = user.run(*user.up("--json"), timeout_s=START_S)
+        assert done.returncode == 0, done.stderr + done.stdout
+        yield Served(user=user, said=done.stderr.splitlines(), printed=json.loads(done.stdout))
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{served.printed['url']}/v1", api_key="none", max_retries=0) as opened:
+        yield opened
+
+
+def test_each_phase_is_said_with_its_time(served: Served) -> None:
+    told = [line for line in served.said if re.fullmatch(r" *[a-z_ -]+: \d+\.\d s", line)]
+    names = [line.strip().partition(":")[0] for line in told]
+    wanted = ["image", "model", "start", "started", "distributed", "weights", "kv_cache"]
+    assert [name for name in names if name in wanted] == wanted
+    recorded = [phase["name"] for phase in served.printed["phases"]]
+    assert [name for name in recorded if name in wanted] == wanted
+    assert recorded[-1] == "total"
+
+
+def test_up_prints_where_and_as_what_it_answers(served: Served) -> None:
+    printed = served.printed
+    assert (printed["schema"], printed["outcome"], printed["model"]) == ("kitctl.up/1", "ready", "demo")
+    assert printed["url"] == f"http://127.0.0.1:{served.user.port}"
+    assert printed["answer"] == SENTENCE
+
+
+def test_openai_client_lists_the_model(client: OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["demo"]
+
+
+def test_openai_client_gets_a_chat_completion(client: OpenAI) -> None:
+    messages: Any = [{"role": "user", "content": "Hello?"}]
+    said = client.chat.completions.create(model="demo", messages=messages, max_tokens=32, temperature=0)
+    assert said.choices[0].message.content == SENTENCE
+    assert said.choices[0].finish_reason == "stop"
+
+
+def test_openai_client_gets_a_stream_with_usage(client: OpenAI) -> None:
+    messages: Any = [{"role": "user", "content": "Hello?"}]
+    options: Any = {"include_usage": True}
+    chunks = list(
+        client.chat.completions.create(
+            model="demo", messages=messages, max_tokens=32, temperature=0, stream=True, stream_options=options
+        )
+    )
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    usage = chunks[-1].usage
+    assert (text, usage is not None and usage.completion_tokens) == (SENTENCE, 12)
+
+
+def test_up_again_changes_nothing(served: Served) -> None:
+    before = docker("ps", "--no-trunc", "--filter", f"name={served.user.name}", "--format", "{{.ID}}")
+    again = served.user.json(*served.user.up())
+    after = docker("ps", "--no-trunc", "--filter", f"name={served.user.name}", "--format", "{{.ID}}")
+    assert (again["outcome"], again["run"], after) == ("already-up", served.printed["run"], before)
+
+
+def test_up_by_another_plan_is_refused_with_the_difference(served: Served) -> None:
+    done = served.user.run("up", *served.words, "--port", "1234", "--set", "engine.max_running_requests=7")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.splitlines() == [
+        "kitctl: cpu-demo runs by another plan (other-plan-up)",
+        "  seen: argv --max-running-requests: 16 -> 7",
+        f"  seen: published: 127.0.0.1:{served.user.port} -> 127.0.0.1:1234",
+        "  do:   kitctl up cpu-demo --replace, or --name NAME and --port N to run both",
+    ]
+
+
+def test_status_and_ps_tell_the_same(served: Served) -> None:
+    status = served.user.json("status", *served.words)
+    rows = [row for row in served.user.json("ps")["stacks"] if row["project"] == status["project"]]
+    assert [row["run"] for row in rows] == [status["run"]] == [served.printed["run"]]
+    assert (status["state"], status["healthy"], status["serves"]) == ("ready", True, ["demo"])
+    assert (status["drift"], status["restarts"], status["exit_code"]) == ([], 0, None)
+
+
+def test_the_record_proves_what_runs(served: Served) -> None:
+    path = served.user.state / "runs" / served.printed["run"] / "record.json"
+    record = json.loads(path.read_text())
+    live = json.loads(docker("inspect", record["container_id"]))[0]
+    assert tuple(record["argv_live"]) == tuple(live["Config"]["Cmd"]) == tuple(record["plan"]["argv"])
+    assert record["image_id"] == live["Image"]
+    assert (record["outcome"], len(record["models"][0]["content_hash"])) == ("ready", 64)
+    assert live["HostConfig"]["Init"] is True
+    assert live["HostConfig"]["LogConfig"]["Config"] == {"max-file": "5", "max-size": "50m"}
+
+
+def test_logs_and_wait(served: Served) -> None:
+    logged = served.user.run("logs", *served.words)
+    assert "The server is fired up and ready to roll!" in logged.stdout
+    last = served.user.run("logs", *served.words, "--tail", "2")
+    assert len(last.stdout.splitlines()) == 2
+    waited = served.user.json("wait", *served.words, "--timeout", "60")
+    assert (waited["schema"], waited["verdict"]) == ("kitctl.wait/1", "ready")
+
+
+def test_restart_answers_again_by_the_same_run(served: Served) -> None:
+    done = served.user.run("restart", *served.words, timeout_s=START_S)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"cpu-demo answers at {served.printed['url']}\n"
+    status = served.user.json("status", *served.words)
+    assert (status["run"], status["healthy"], status["drift"]) == (served.printed["run"], True, [])
+
+
+def test_down_leaves_nothing_and_keeps_record_and_log(served: Served) -> None:
+    done = served.user.run("down", *served.words)
+    assert (done.returncode, served.user.leftovers()) == (0, [])
+    folder = served.user.state / "runs" / served.printed["run"]
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["outcome"], record["ended"] is not None) == ("stopped", True)
+    assert "POST /v1/chat/completions" in (folder / "engine.log").read_text()
+    again = served.user.run("down", *served.words)
+    assert (again.returncode, again.stdout) == (0, "cpu-demo is not up\n")
+
+
+def test_a_rehearsal_serves_needs_no_build_and_lists_what_was_left_out(served: Served) -> None:
+    user = served.user
+    words = user.up("--rehearse", "--json", stack="ep4-dflash")
+    done = user.run(*words, timeout_s=START_S)
+    assert done.returncode == 0, done.stderr + done.stdout
+    printed = json.loads(done.stdout)
+    assert (printed["outcome"], printed["model"], printed["answer"]) == ("ready", "kimi-k2.6", SENTENCE)
+    assert [path for path, _ in printed["plan"]["left_out"]] == [
+        "drafter",
+        "parallel",
+        "engine.reasoning_parser",
+        "engine.tool_call_parser",
+        "engine.trust_remote_code",
+        "engine.graph_max_bs",
+    ]
+    image = next(phase["seconds"] for phase in printed["phases"] if phase["name"] == "image")
+    assert image < 5
+    gone = user.run("down", "ep4-dflash", "--rehearse", "--name", user.name)
+    assert (gone.returncode, user.leftovers()) == (0, [])
