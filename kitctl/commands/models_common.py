@@ -76,6 +76,8 @@ def proven_entries(locks: Locks, names: list[str], context: Context) -> tuple[Mo
         chosen = [find_entry(lock, name) for name in dict.fromkeys(names)]
         for entry in chosen:
             require_proven(entry)
+            if not entry.is_proven:
+                context.say(f"{entry.repo}: kitctl makes its files itself, nothing to prove")
         return tuple(entry for entry in chosen if entry.is_proven)
     proven = tuple(entry for entry in lock.models if entry.is_proven)
     for entry in lock.models:

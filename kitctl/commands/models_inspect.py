@@ -14,6 +14,7 @@ from kitctl.edge.model_files import (
     read_config,
 )
 from kitctl.edge.store_files import locate_model
+from kitctl.kit.demo_model import demo_files
 from kitctl.kit.models_lock import LockState, ModelEntry, find_entry
 from kitctl.result import Context, Result
 from kitctl.store.model_report import Inspected, inspect_json, inspect_lines, read_facts
@@ -61,6 +62,12 @@ def _from_lock(entry: ModelEntry, store: str, *, is_drafter: bool) -> Inspected:
     if config_in(folder) is not None:
         return _from_folder(
             entry.repo, folder, f"the files in {folder}", is_drafter=is_drafter, size=entry.size_bytes
+        )
+    if entry.state is LockState.GENERATED:
+        text = demo_files()["config.json"].decode()
+        facts = read_facts(text, source=entry.repo, is_drafter=is_drafter)
+        return Inspected(
+            name=entry.repo, origin="kitctl itself", facts=facts, bytes_by_dtype=None, size_bytes=None
         )
     is_guess = entry.state is LockState.RECONSTRUCTED
     origin = "models.lock, reconstructed from public sources" if is_guess else "models.lock"

@@ -20,10 +20,10 @@ from kitctl.edge.streams import Source, xet_is_there
 from kitctl.edge.transfer import Patience, Reporter, fetch_file
 from kitctl.edge.workers import run_all
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import LockedFile, LockState, ModelEntry, require_proven
+from kitctl.kit.models_lock import LockState, ModelEntry, require_proven
 from kitctl.store.hub_model import changed_files
 from kitctl.store.layout import blob_path, lock_path, part_path
-from kitctl.store.place import ModelPlace, Presence
+from kitctl.store.place import FileSeen, ModelPlace, Presence
 from kitctl.store.pull_plan import PullStep, Reusable, Step, bytes_written, plan_pull
 from kitctl.store.sizes import size_text
 
@@ -89,7 +89,7 @@ def prove_present(
 ) -> frozenset[str]:
     """Paths of files that are there with the right size and hold other bytes."""
     files = [
-        (seen.file, _bytes_path(place, seen.file, seen.presence))
+        (seen.file, _bytes_path(place, seen))
         for seen in place.seen
         if seen.presence in (Presence.WHOLE, Presence.BLOB)
     ]
@@ -102,9 +102,10 @@ def prove_present(
     return frozenset(verdict.path for verdict in verdicts)
 
 
-def _bytes_path(place: ModelPlace, file: LockedFile, presence: Presence) -> Path:
-    where = blob_path(place.mount_dir, file) if presence is Presence.BLOB else place.host_dir / file.path
-    return Path(where)
+def _bytes_path(place: ModelPlace, seen: FileSeen) -> Path:
+    if seen.presence is Presence.BLOB:
+        return Path(blob_path(place.mount_dir, seen.file))
+    return Path(place.host_dir / seen.file.path)
 
 
 def _fill_store(
@@ -143,15 +144,16 @@ def _find_reusable(
     say: Callable[[str], None],
 ) -> dict[str, Reusable]:
     """Proven copies elsewhere: files that a link of this store leads out to, and the user's own cache."""
+    found = {
+        seen.file.path: _bytes_path(place, seen) for seen in place.seen if seen.presence is Presence.OUTSIDE
+    }
     wanted = {seen.file.path for seen in place.seen if seen.presence is not Presence.WHOLE} | bad
-    found = {s.file.path: place for s in place.seen if s.presence is Presence.OUTSIDE}
     other = locate_model(entry, default_store())
     if other.mount_dir != place.mount_dir:
-        good = (Presence.WHOLE, Presence.OUTSIDE)
-        found |= {s.file.path: other for s in other.seen if s.presence in good and s.file.path in wanted}
-    files = [
-        (file, Path(found[file.path].host_dir / file.path)) for file in entry.files if file.path in found
-    ]
+        good = (Presence.WHOLE, Presence.BLOB, Presence.OUTSIDE)
+        theirs = {seen.file.path: _bytes_path(other, seen) for seen in other.seen if seen.presence in good}
+        found |= {path: where for path, where in theirs.items() if path in wanted}
+    files = [(file, found[file.path]) for file in entry.files if file.path in found]
     if not files:
         return {}
     say(f"{entry.repo}: {len(files)} files are in a cache of this machine already")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1024**2
 CONNECT_TIMEOUT_S = 15.0
 _XET_QUEUE_CHUNKS = 64
+_URL = re.compile(r" with url: \S+")
+"""A storage link carries its own key, so it is not shown."""
 
 
 class StreamBrokenError(Exception):
@@ -111,7 +114,7 @@ def refused(verdict: Refuse) -> KitError:
 
 
 def _reason(broken: Exception, stall_s: float) -> str:
-    text = str(broken)
+    text = _URL.sub("", str(broken))
     if "timed out" in text.lower():
         return f"no byte came for {stall_s:g} s"
     return text or type(broken).__name__

@@ -39,7 +39,7 @@ def list_model_files(folder: str) -> tuple[str, ...]:
     """Paths relative to ``folder`` of the files that a model consists of; caches and git's own are left out."""
     root = Path(folder)
     found = []
-    for base, folders, names in os.walk(root, followlinks=True):
+    for base, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in _SKIPPED]
         found += [str((Path(base) / name).relative_to(root)) for name in names]
     return tuple(sorted(path for path in found if is_safe_path(path)))

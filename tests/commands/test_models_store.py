@@ -384,3 +384,21 @@ def test_a_shard_whose_tensors_are_not_those_of_the_index_is_found(empty: World)
     assert empty.pull().code == 0
     verified = empty.verify("--quick")
     assert faults(verified.data) == {SHARD: "index-bad"}
+
+
+def test_blobs_of_another_snapshot_in_the_users_cache_are_linked(empty: World, pulled_once: Path) -> None:
+    """The cache holds the same bytes under an older commit: nothing is fetched."""
+    shutil.copytree(pulled_once, empty.hf_cache, symlinks=True)
+    snapshots = empty.hf_cache / "models--org--tiny" / "snapshots"
+    (snapshots / ("a" * 40)).rename(snapshots / ("9" * 40))
+    done = empty.pull()
+    assert (done.code, empty.holds_all(), empty.hub.log) == (0, True, [])
+
+
+def test_models_that_kitctl_makes_are_said_to_need_no_proof(empty: World) -> None:
+    lock = empty.root / "kit" / "models.lock"
+    lock.write_text(lock.read_text() + '\n[models."kitctl/demo"]\nstate = "generated"\n')
+    done = empty.run("pull", "kitctl/demo")
+    assert (done.code, done.err) == (0, "kitctl/demo: kitctl makes its files itself, nothing to prove\n")
+    shape = empty.run("inspect", "kitctl/demo", "--json").data
+    assert (shape["name"], shape["origin"]) == ("kitctl/demo", "kitctl itself")
