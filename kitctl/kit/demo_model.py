@@ -1,8 +1,9 @@
 """The demo model: a tiny Qwen3 whose answer is known, made from nothing but this file.
 
 ``o_proj`` and ``down_proj`` are zero, so a token's residual stream is its embedding and the head alone decides
-what follows it: the demo sentence, word by word, then the end token. Attention and MLP still run. Every file is
-the same bytes on every machine, so the model has a hash like any other.
+what follows it: the demo sentence, word by word, then the end token. No word is a single byte, so that whatever a
+prompt ends with, the whole sentence follows. Attention and MLP still run. Every file is the same bytes on every
+machine, so the model has a hash like any other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import struct
 from collections.abc import Iterator
 
 DEMO_MODEL = "kitctl/demo"
-SENTENCE = ("Hello", " from", " kitctl", ":", " this", " stack", " is", " up", " and", " answers", ".")
+SENTENCE = ("Hello", " from", " kitctl:", " this", " stack", " is", " up", " and", " answers.")
 
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _HIDDEN, _LAYERS, _HEADS, _KV_HEADS, _HEAD_DIM, _MLP = 128, 2, 4, 2, 32, 256

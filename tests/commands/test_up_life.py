@@ -82,7 +82,7 @@ def test_openai_client_gets_a_stream_with_usage(client: OpenAI) -> None:
     )
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     usage = chunks[-1].usage
-    assert (text, usage is not None and usage.completion_tokens) == (SENTENCE, 12)
+    assert (text, usage is not None and usage.completion_tokens) == (SENTENCE, 10)
 
 
 def test_up_again_changes_nothing(served: Served) -> None:
