@@ -154,7 +154,7 @@ def test_open_loop() -> None:
 def test_kit_prompts_end_where_the_model_ends_them() -> None:
     with rate_server(Behaviour(ttft_ms=50, step_ms=5, stop_at=12)) as server:
         (point,) = bench(server.url, "--dataset", "kit")
-    assert point["output_tokens_mean"] == 10
+    assert point["output_tokens_mean"] == 12
     assert point["stopped_early"] == 0
 
 
