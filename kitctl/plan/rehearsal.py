@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kitctl.errors import Exit, KitError
@@ -35,29 +35,45 @@ def resolve_for_host(texts: KitTexts, request: Request, overlays: Mapping[str, O
         return HostedStack(
             resolved=resolve_stack(texts, request.stack, settings=request.settings, below=below)
         )
-    unchanged = resolve_stack(texts, request.stack)
     left = tuple(
         (path, why)
         for path, why in overlay.block.leaves_out.items()
-        if value_at(unchanged.merged.tree, path) is not None
+        if value_at(plain.merged.tree, path) is not None
     )
+    gone = [path for path, _ in left]
     resolved = resolve_stack(
         texts,
         request.stack,
-        settings=request.settings,
+        settings=[(path, value) for path, value in request.settings if not _lies_below(path, gone)],
         above=[settings_layer(overlay)],
-        without=[path for path, _ in left],
+        without=gone,
     )
     return HostedStack(resolved=resolved, left_out=left)
+
+
+def _lies_below(path: str, places: Sequence[str]) -> bool:
+    return any(path == place or path.startswith(f"{place}.") for place in places)
 
 
 def fixed_overlay(request: Request, overlays: Mapping[str, Overlay], *, stage: str) -> Overlay | None:
     """The overlay that no topology decides: the one asked for, the rehearsal's, or the one made for the stage."""
     if request.overlay:
-        return pick_named_overlay(overlays, request.overlay)
+        named = pick_named_overlay(overlays, request.overlay)
+        if request.rehearse and named.block.reservations is Reservations.GPU:
+            raise _rehearsal_on_gpus(named)
+        return named
     if request.rehearse:
         return rehearsal_overlay(overlays)
     return next((overlay for overlay in overlays.values() if overlay.block.stage == stage), None)
+
+
+def _rehearsal_on_gpus(overlay: Overlay) -> KitError:
+    return KitError(
+        "rehearsal-on-gpus",
+        f"a rehearsal reserves no GPUs, and the overlay {overlay.name} is for hosts whose GPUs are reserved",
+        remedy="leave --overlay out, or --rehearse",
+        exit_code=Exit.USAGE,
+    )
 
 
 def stack_wants_gpus(request: Request, overlays: Mapping[str, Overlay], *, stage: str) -> bool:

@@ -19,30 +19,24 @@ def require_as_planned(config: Mapping[str, Any], plan: Plan) -> None:
 
     Raises KitError ``not-as-planned`` (exit 3) with each field that differs.
     """
-    service = config.get("services", {}).get(SERVICE, {})
-    wanted, merged = _planned(plan), _merged(service)
+    services = config.get("services", {})
+    wanted, merged = _planned(plan), _merged(services.get(SERVICE, {}), plan)
     wrong = tuple(
         f"{field}: planned {wanted[field]!r}, merged {merged[field]!r}"
         for field in wanted
         if wanted[field] != merged[field]
     )
-    others = tuple(
-        name for name in config.get("services", {}) if name != SERVICE and not plan_allows(plan, name)
-    )
-    if wrong or others:
+    names = [name for name in services if name != SERVICE]
+    others = tuple(f"service {name} is not in the plan" for name in names if len(plan.overlays) == 1)
+    takers = tuple(f"service {name} asks for GPUs too" for name in names if _devices(services[name]))
+    if wrong or others or takers:
         raise KitError(
             "not-as-planned",
             "the merged compose project is not what was planned",
-            evidence=(*wrong, *(f"service {name} is not in the plan" for name in others)),
+            evidence=(*wrong, *others, *takers),
             remedy=f"take the differing keys out of the overlays {', '.join(plan.overlays)}",
             exit_code=Exit.REFUSED,
         )
-
-
-def plan_allows(plan: Plan, service: str) -> bool:
-    """Services besides the engine come only with add-on overlays."""
-    del service
-    return len(plan.overlays) > 1
 
 
 def _planned(plan: Plan) -> dict[str, Any]:
@@ -51,21 +45,37 @@ def _planned(plan: Plan) -> dict[str, Any]:
         "image": plan.image.reference,
         "ports": [f"{plan.published.bind}:{plan.published.port}:{plan.published.container_port}"],
         "devices": [] if plan.gpus.driver is GpuDriver.NONE else [list(plan.gpus.ids)],
-        "mounts": sorted((mount.target, mount.read_only) for mount in plan.mounts),
+        "mounts": sorted((mount.source, mount.target, mount.read_only) for mount in plan.mounts),
+        "environment": dict(plan.environment),
         "init": True,
     }
 
 
-def _merged(service: Mapping[str, Any]) -> dict[str, Any]:
-    reservations = service.get("deploy", {}).get("resources", {}).get("reservations", {})
-    devices = [*reservations.get("devices", []), *service.get("gpus", [])]
+def _merged(service: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    environment = service.get("environment") or {}
     return {
-        "command": [word.replace("$$", "$") for word in service.get("command") or []],
+        "command": [_plain(word) for word in service.get("command") or []],
         "image": service.get("image"),
         "ports": [
             f"{p.get('host_ip', '')}:{p.get('published')}:{p.get('target')}" for p in service.get("ports", [])
         ],
-        "devices": [device.get("device_ids") for device in devices],
-        "mounts": sorted((m.get("target"), bool(m.get("read_only"))) for m in service.get("volumes", [])),
+        "devices": [device.get("device_ids") for device in _devices(service)],
+        "mounts": sorted(
+            (_plain(m.get("source") or ""), m.get("target"), bool(m.get("read_only")))
+            for m in service.get("volumes", [])
+        ),
+        "environment": {
+            name: _plain(environment[name] or "") for name in plan.environment if name in environment
+        },
         "init": service.get("init"),
     }
+
+
+def _devices(service: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    reservations = service.get("deploy", {}).get("resources", {}).get("reservations", {})
+    return [*reservations.get("devices", []), *service.get("gpus", [])]
+
+
+def _plain(text: str) -> str:
+    """As it was before it was written for compose, which prints each dollar sign twice."""
+    return text.replace("$$", "$")
