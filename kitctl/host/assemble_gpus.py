@@ -16,6 +16,7 @@ from kitctl.host.read_smi import (
     GpuRows,
     SmiXml,
     read_compute_apps,
+    read_gpu_list,
     read_gpu_query,
     read_module_version,
     read_nvlink_state,
@@ -42,17 +43,20 @@ def pci_ids(gpus: Iterable[Gpu]) -> tuple[str, ...]:
 
 def read_gpus(answers: Answers) -> GpuFacts:
     """The GPUs with what nvidia-smi alone says of them."""
-    answer = answers.get("smi-query")
-    rows = _rows(answer)
-    if isinstance(rows, Unknown):
-        return GpuFacts(gpus=None, unknown={"gpus": rows.reason})
-    xml = read_smi_xml(_out(answers, "smi-xml"))
+    queried, xml = _rows(answers.get("smi-query")), read_smi_xml(_out(answers, "smi-xml"))
     unknown: dict[str, str] = {}
+    rows = _rows_without_query(answers, xml) if isinstance(queried, Unknown) else queried
+    if isinstance(queried, Unknown):
+        unknown["gpus" if rows is None else "gpus.compute_capability"] = queried.reason
+    if rows is None:
+        return GpuFacts(gpus=None, unknown=unknown)
     if isinstance(xml, Unknown):
         unknown["gpus.throttle_reasons"] = unknown["gpus.ecc_uncorrected"] = _reason(answers, "smi-xml", xml)
     apps = read_compute_apps(_out(answers, "smi-apps")) if _is_ok(answers, "smi-apps") else {}
     links = read_nvlink_state(_out(answers, "nvlink"))
+    split = {gpu.uuid for gpu in read_gpu_list(_out(answers, "smi-list")) if gpu.mig_enabled}
     gpus = tuple(_with_detail(gpu, _detail_of(gpu, xml), links.get(gpu.index)) for gpu in rows.gpus)
+    gpus = tuple(msgspec.structs.replace(g, mig_enabled=True) if g.uuid in split else g for g in gpus)
     if not isinstance(apps, Unknown) and _is_ok(answers, "smi-apps"):
         gpus = tuple(_with_apps(gpu, apps) for gpu in gpus)
     if any(gpu.processes is None for gpu in gpus):
@@ -66,7 +70,7 @@ def gpu_facts(answers: Answers, containers: Mapping[int, str]) -> GpuFacts:
     sysfs = read_gpu_sysfs(_out(answers, "gpu-sysfs"))
     gpus = tuple(_placed(gpu, sysfs, containers) for gpu in read.gpus) if read.gpus is not None else None
     unknown = dict(read.unknown)
-    driver = _driver(answers, unknown)
+    driver = _driver(answers, unknown, has_gpus=gpus is not None)
     topology = _topology(answers, unknown)
     return GpuFacts(gpus=gpus, driver=driver, topology=topology, unknown=unknown)
 
@@ -79,6 +83,14 @@ def _rows(answer: Answer | None) -> GpuRows | Unknown:
         return Unknown(reason=answer.why())
     fields = " ".join(answer.argv).partition("--query-gpu=")[2].partition(" ")[0].split(",")
     return read_gpu_query(answer.stdout, fields)
+
+
+def _rows_without_query(answers: Answers, xml: SmiXml | Unknown) -> GpuRows | None:
+    """The GPUs by nvidia-smi's XML, else by its list, where the query gave none."""
+    if isinstance(xml, SmiXml) and xml.gpus:
+        return GpuRows(gpus=xml.gpus, driver_version=xml.driver_version)
+    listed = read_gpu_list(_out(answers, "smi-list"))
+    return GpuRows(gpus=listed, driver_version=None) if listed and _is_ok(answers, "smi-list") else None
 
 
 def _is_ok(answers: Answers, name: str) -> bool:
@@ -134,14 +146,14 @@ def _placed(
     return msgspec.structs.replace(gpu, numa_node=node, local_cpus=cpus, processes=processes)
 
 
-def _driver(answers: Answers, unknown: dict[str, str]) -> Driver | None:
+def _driver(answers: Answers, unknown: dict[str, str], *, has_gpus: bool) -> Driver | None:
     rows, xml = _rows(answers.get("smi-query")), read_smi_xml(_out(answers, "smi-xml"))
     query = rows.driver_version if isinstance(rows, GpuRows) else None
     by_xml = xml.driver_version if isinstance(xml, SmiXml) else None
     cuda = xml.cuda if isinstance(xml, SmiXml) else None
     cuda = cuda or read_smi_version(_out(answers, "smi-version"))
     module = read_module_version(_out(answers, "module"))
-    failure = _smi_failure(answers.get("smi-query"))
+    failure = None if has_gpus else _smi_failure(answers.get("smi-query"))
     version = query or by_xml
     if version is None:
         unknown["driver.version"] = unknown.get("gpus", "nvidia-smi names no driver version")
@@ -149,7 +161,11 @@ def _driver(answers: Answers, unknown: dict[str, str]) -> Driver | None:
         unknown["driver.cuda"] = unknown.get("gpus", "nvidia-smi names no CUDA version")
     if version is None and module is None and failure is None:
         return None
-    return Driver(version=version, cuda=cuda, module_version=module, failure=failure)
+    packages = tuple(_out(answers, "packages").splitlines()) if "packages" in answers else ()
+    installed = tuple(line for line in packages if line.startswith(("install ", "hold ")))
+    return Driver(
+        version=version, cuda=cuda, module_version=module, failure=failure, packages=installed or None
+    )
 
 
 def _smi_failure(answer: Answer | None) -> str | None:

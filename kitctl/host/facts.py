@@ -81,6 +81,8 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The loaded kernel module's version (/proc/driver/nvidia/version)."""
     failure: str | None = None
     """What nvidia-smi said when it could not talk to the driver."""
+    packages: tuple[str, ...] | None = None
+    """Installed driver packages as dpkg tells them (``hold libnvidia-compute-580 580.126.09-0ubuntu1``)."""
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

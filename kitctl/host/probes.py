@@ -30,6 +30,8 @@ GPU_FIELDS = (
 )
 APP_FIELDS = ("gpu_uuid", "pid", "process_name", "used_memory")
 _CSV = "--format=csv,noheader,nounits"
+_PACKAGE = "${db:Status-Want} ${Package} ${Version}\\n"
+_DRIVER_PACKAGES = ("nvidia-driver-*", "libnvidia-compute-*", "nvidia-dkms-*", "nvidia-kernel-*")
 
 
 TOOL_MISSING = "is not there"
@@ -81,6 +83,7 @@ def gpu_probes() -> tuple[Probe, ...]:
     return (
         gpu_query(GPU_FIELDS),
         Probe(name="smi-xml", argv=("nvidia-smi", "-q", "-x"), timeout_s=20),
+        Probe(name="smi-list", argv=("nvidia-smi", "-L")),
         Probe(name="smi-version", argv=("nvidia-smi", "--version")),
         Probe(name="smi-apps", argv=("nvidia-smi", f"--query-compute-apps={','.join(APP_FIELDS)}", _CSV)),
         Probe(name="topology", argv=("nvidia-smi", "topo", "-m")),
@@ -105,6 +108,7 @@ def host_probes(disks: Iterable[str], *, root: str = "") -> tuple[Probe, ...]:
         Probe(name="meminfo", argv=("cat", "/proc/meminfo")),
         Probe(name="cpuinfo", argv=("grep", "-E", "^(processor|vendor_id)", "/proc/cpuinfo")),
         Probe(name="module", argv=("cat", "/proc/driver/nvidia/version")),
+        Probe(name="packages", argv=("dpkg-query", "-W", "-f", _PACKAGE, *_DRIVER_PACKAGES)),
         Probe(name="numa", argv=(*read, "-r", "--include=cpulist", f"{root}/sys/devices/system/node/")),
         Probe(name="shm", argv=("df", "-P", "-k", f"{root}/dev/shm")),
         Probe(name="listeners", argv=("ss", "-H", "-t", "-l", "-n", "-p")),

@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from kitctl.host.facts import Gpu, GpuProcess, Unknown
 
 _BAD_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
@@ -99,11 +101,15 @@ class GpuDetail:
 
 @dataclass(frozen=True, kw_only=True)
 class SmiXml:
-    """``nvidia-smi -q -x``: the CUDA that the driver offers, and each GPU's details."""
+    """``nvidia-smi -q -x``: the CUDA that the driver offers, and each GPU's details.
+
+    ``gpus`` are the same GPUs with what the query would say of them, save their compute capability.
+    """
 
     driver_version: str | None
     cuda: str | None
     details: tuple[GpuDetail, ...]
+    gpus: tuple[Gpu, ...] = ()
 
 
 def read_smi_xml(text: str) -> SmiXml | Unknown:
@@ -119,7 +125,32 @@ def read_smi_xml(text: str) -> SmiXml | Unknown:
         driver_version=_text(root.findtext("driver_version")),
         cuda=_version(root.findtext("cuda_version")),
         details=tuple(_detail(gpu) for gpu in root.findall("gpu")),
+        gpus=tuple(_gpu_of_xml(gpu, at) for at, gpu in enumerate(root.findall("gpu"))),
     )
+
+
+def _gpu_of_xml(gpu: ElementTree.Element, position: int) -> Gpu:
+    link, power = "pci/pci_gpu_link_info", gpu.find("gpu_power_readings")
+    power = power if power is not None else gpu.find("power_readings")
+    return Gpu(
+        index=position,
+        name=_text(gpu.findtext("product_name")) or "unknown",
+        uuid=_text(gpu.findtext("uuid")),
+        memory_total_mib=_whole(gpu.findtext("fb_memory_usage/total")),
+        memory_used_mib=_whole(gpu.findtext("fb_memory_usage/used")),
+        pci_bus_id=_text(gpu.findtext("pci/pci_bus_id")),
+        pcie_width=_whole(gpu.findtext(f"{link}/link_widths/current_link_width")),
+        pcie_width_max=_whole(gpu.findtext(f"{link}/link_widths/max_link_width")),
+        pcie_generation=_whole(gpu.findtext(f"{link}/pcie_gen/current_link_gen")),
+        pcie_generation_max=_whole(gpu.findtext(f"{link}/pcie_gen/max_link_gen")),
+        power_limit_w=_limit_of(power, "current_power_limit") or _limit_of(power, "power_limit"),
+        power_limit_max_w=_limit_of(power, "max_power_limit"),
+        mig_enabled=_switch(gpu.findtext("mig_mode/current_mig")),
+    )
+
+
+def _limit_of(power: ElementTree.Element | None, name: str) -> float | None:
+    return _decimal(power.findtext(name)) if power is not None else None
 
 
 def _detail(gpu: ElementTree.Element) -> GpuDetail:
@@ -163,6 +194,18 @@ def _processes(block: ElementTree.Element | None) -> tuple[GpuProcess, ...] | No
         if pid is not None:
             name, used = _text(one.findtext("process_name")), _whole(one.findtext("used_memory"))
             found.append(GpuProcess(pid=pid, name=name, used_mib=used))
+    return tuple(found)
+
+
+def read_gpu_list(text: str) -> tuple[Gpu, ...]:
+    """The GPUs of ``nvidia-smi -L``: index, name and UUID; MIG devices below one tell that it is split."""
+    found: list[Gpu] = []
+    for line in text.splitlines():
+        named = re.match(r"GPU (\d+): (.+?) \(UUID: (GPU-[^)]+)\)", line)
+        if named:
+            found.append(Gpu(index=int(named[1]), name=named[2], uuid=named[3]))
+        elif found and re.match(r"\s+MIG ", line):
+            found[-1] = msgspec.structs.replace(found[-1], mig_enabled=True)
     return tuple(found)
 
 

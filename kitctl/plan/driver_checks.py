@@ -46,7 +46,8 @@ def _versions(facts: HostFacts) -> tuple[str, ...]:
         ("kernel module", driver.module_version if driver else None),
         ("library", driver.version if driver else None),
     )
-    return tuple(f"{what} {version}" for what, version in named if version)
+    told = tuple(f"{what} {version}" for what, version in named if version)
+    return told + tuple(f"package {line}" for line in (driver.packages if driver else None) or ())
 
 
 def _check_cuda(facts: HostFacts, needed: str | None, code: str, tables: HostTables) -> Iterator[Finding]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from kitctl.finding import Finding
+from kitctl.finding import Finding, Severity
 from kitctl.host.facts import HostFacts, Topology
 from kitctl.host.topology import LinkClass, classify, link_between
 from kitctl.plan.host_need import HostNeed, reserved_gpus
 from kitctl.plan.host_tables import HostTables
 
 _TRANSLATES = ("intel_iommu=on", "amd_iommu=on", "iommu=force", "iommu.passthrough=0", "iommu=nopt")
+_NVLINKS_OF_A_GPU = 18
 _PASSES = ("iommu=pt", "iommu=off", "intel_iommu=off", "amd_iommu=off", "iommu.passthrough=1")
 
 
@@ -23,6 +24,8 @@ def check_links(facts: HostFacts, need: HostNeed | None, tables: HostTables) -> 
     links = classify(facts.topology, indices).links
     yield from _check_overlay(links, need, tables)
     yield from _check_p2p(facts.topology, indices, tables)
+    if links is LinkClass.NVLINK_FULL:
+        yield from _check_fabric_manager(facts, facts.topology, indices, tables)
     if links in (LinkClass.PCIE, LinkClass.NVLINK_PARTIAL):
         yield from _check_pcie_path(facts, tables)
 
@@ -62,6 +65,27 @@ def _status(topology: Topology, a: int, b: int) -> str:
         return "refused"
     row = topology.p2p_status[topology.gpu_indices.index(a)]
     return row[topology.gpu_indices.index(b)] or "unknown"
+
+
+def _check_fabric_manager(
+    facts: HostFacts, topology: Topology, indices: tuple[int, ...], tables: HostTables
+) -> Iterator[Finding]:
+    """GPUs that tell no fabric state (A100) on NVSwitch, whose manager is not running.
+
+    More NVLinks to its peers than the 18 that a GPU has at most: then they lead to switches.
+    """
+    first = [link_between(topology, indices[0], other) or "" for other in indices[1:]]
+    to_peers = sum(int(link.removeprefix("NV")) for link in first if link.removeprefix("NV").isdigit())
+    silent = all(gpu.fabric_state is None for gpu in facts.gpus or () if gpu.index in indices)
+    if facts.fabric_manager_active is False and silent and to_peers > _NVLINKS_OF_A_GPU:
+        yield tables.book.tell(
+            "fabric-manager-down",
+            "nvidia-fabricmanager is not active, and the GPUs tell no fabric state",
+            where="fabric_manager_active",
+            severity=Severity.WARN,
+            index=indices[0],
+            state="not known to be up",
+        )
 
 
 def _check_pcie_path(facts: HostFacts, tables: HostTables) -> Iterator[Finding]:

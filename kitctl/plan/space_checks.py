@@ -24,7 +24,11 @@ def check_host_space(facts: HostFacts, tables: HostTables) -> Iterator[Finding]:
     if skew is not None and abs(skew) > tables.limits.clock_skew_warn_s:
         yield tables.book.tell("clock-off", f"host: {facts.clock_utc}", where="clock", skew=f"{skew:+g}")
     if facts.kernel_gpu_errors:
-        yield tables.book.tell("kernel-reports-gpu-errors", *facts.kernel_gpu_errors[-4:], where="kernel")
+        words = (facts.kernel_command_line or "").split()
+        lacks = [word for word in ("pcie_aspm=off", "pcie_port_pm=off") if word not in words]
+        told = [f"the kernel command line lacks {' '.join(lacks)}"] if lacks and words else []
+        lines = (*facts.kernel_gpu_errors[-4:], *told)
+        yield tables.book.tell("kernel-reports-gpu-errors", *lines, where="kernel")
 
 
 def check_stack_space(facts: HostFacts, need: HostNeed, tables: HostTables) -> Iterator[Finding]:

@@ -83,6 +83,18 @@ def test_without_xml_the_processes_come_from_the_query_and_the_rest_is_unknown()
     assert facts.driver == Driver(version="580.159.04", cuda="13.0")
 
 
+def test_without_the_query_the_gpus_come_from_the_xml_or_the_list() -> None:
+    failed = said(code=2, stderr="no such query")
+    by_xml = facts_of(BUSY | {"smi-query": failed})
+    assert by_xml.gpus is not None
+    assert (by_xml.gpus[1].memory_used_mib, by_xml.gpus[1].compute_capability) == (23055, None)
+    assert by_xml.unknown["gpus.compute_capability"] == "x: no such query"
+    listed = said((CASES / "tool-outputs" / "rtxpro6000-8x-mig-on-gpu4.L.txt").read_text())
+    by_list = facts_of({"smi-query": failed, "smi-list": listed})
+    assert by_list.gpus is not None
+    assert [gpu.index for gpu in by_list.gpus if gpu.mig_enabled] == [4]
+
+
 def test_nothing_asked_leaves_everything_unknown() -> None:
     facts = facts_of({})
     assert (facts.gpus, facts.engine, facts.topology, facts.ram_total_bytes) == (None, None, None, None)

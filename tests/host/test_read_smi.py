@@ -10,6 +10,7 @@ from kitctl.host.read_smi import (
     GpuRows,
     SmiXml,
     read_compute_apps,
+    read_gpu_list,
     read_gpu_query,
     read_module_version,
     read_nvlink_state,
@@ -137,3 +138,26 @@ def test_nvlink_state_counts_links_and_those_up() -> None:
     assert read_nvlink_state(text) == {0: (18, 18), 1: (18, 18)}
     assert read_nvlink_state(text.replace("Link 3: 26.562 GB/s", "Link 3: <inactive>", 1))[0] == (18, 17)
     assert read_nvlink_state("") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "split"),
+    [
+        ("h200-2x.L.txt", 2, []),
+        ("rtxpro6000-8x.L.txt", 8, []),
+        ("rtxpro6000-8x-mig-on-gpu4.L.txt", 8, [4]),
+        ("rtxpro6000-2x-mig-2g48.L.txt", 2, [0, 1]),
+    ],
+)
+def test_list_tells_which_gpus_are_split(name: str, count: int, split: list[int]) -> None:
+    gpus = read_gpu_list(text_of(f"tool-outputs/{name}"))
+    assert [gpu.index for gpu in gpus] == list(range(count))
+    assert [gpu.index for gpu in gpus if gpu.mig_enabled] == split
+
+
+def test_xml_alone_names_the_gpus() -> None:
+    xml = read_smi_xml(text_of("smi/h200-2x.q.xml"))
+    assert isinstance(xml, SmiXml)
+    gpu = xml.gpus[1]
+    assert (gpu.index, gpu.name, gpu.memory_total_mib, gpu.pcie_width) == (1, "NVIDIA H200", 143771, 16)
+    assert (gpu.power_limit_w, gpu.power_limit_max_w, gpu.mig_enabled) == (700.0, 700.0, False)

@@ -378,6 +378,13 @@ CASES_OF_FINDINGS = [
         cause="the NVSwitch fabric of GPU5 is In Progress, and CUDA fails to start until it is up",
     ),
     Case(
+        code="fabric-manager-down",
+        facts=facts_with(topology=topology_of("16-a100sxm-8x-nvswitch"), fabric_manager_active=False),
+        need=NVLINK_NEED,
+        severity=Severity.WARN,
+        cause="the NVSwitch fabric of GPU0 is not known to be up, and CUDA fails to start until it is up",
+    ),
+    Case(
         code="kernel-reports-gpu-errors",
         facts=facts_with(kernel_gpu_errors=("pcieport: aer_uncor_status: 0x00000020",)),
         severity=Severity.WARN,
@@ -574,6 +581,7 @@ def test_minimal_input_gives_exactly_its_finding(case: Case) -> None:
         (FINE, NEED),
         (FINE, None),
         (NVLINK, NVLINK_NEED),
+        (msgspec.structs.replace(NVLINK, gpus=gpus_with(9), fabric_manager_active=True), NVLINK_NEED),
         (facts_with(kernel_command_line="intel_iommu=on iommu=pt"), NEED),
         (facts_with(gpus=gpus_with(2, throttle_reasons=("sw_power_cap", "gpu_idle"))), NEED),
         (facts_with(listeners=(Listener(port=30001, address="10.0.0.1"),)), NEED),
@@ -584,6 +592,7 @@ def test_minimal_input_gives_exactly_its_finding(case: Case) -> None:
         "pcie",
         "no-stack",
         "nvlink",
+        "nvswitch",
         "iommu-pt",
         "power-cap",
         "other-address",
@@ -621,6 +630,25 @@ def test_evidence_names_process_and_container() -> None:
     )
     assert found.remedy == ("stop that work, or reserve other GPUs with --gpus; docker stop old-engine-1")
     assert found.where == "GPU3"
+
+
+def test_a_mismatch_lists_the_packages_and_link_errors_the_missing_parameters() -> None:
+    driver = Driver(
+        version="580.159.04",
+        module_version="580.126.09",
+        cuda="13.0",
+        packages=("hold libnvidia-compute-580 580.159.04-0ubuntu1",),
+    )
+    lines = ("pcieport 0000:40:01.1: aer_uncor_status: 0x00000020",)
+    mismatch, kernel = check_host(
+        facts_with(driver=driver, kernel_gpu_errors=lines), need=None, tables=TABLES
+    )
+    assert mismatch.evidence == (
+        "kernel module 580.126.09",
+        "library 580.159.04",
+        "package hold libnvidia-compute-580 580.159.04-0ubuntu1",
+    )
+    assert kernel.evidence == (*lines, "the kernel command line lacks pcie_aspm=off pcie_port_pm=off")
 
 
 def test_p2p_table_of_a_geforce_host_is_a_note() -> None:
