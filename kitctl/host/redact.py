@@ -35,8 +35,18 @@ def redacted_report(facts: HostFacts, findings: Sequence[Finding]) -> str:
         "facts": encode_facts(plain),
         "findings": [msgspec.to_builtins(finding) for finding in findings],
     }
-    names = {c.name for c in facts.containers or ()} | {p.path for p in facts.disks or ()}
-    return redact_text(json.dumps(body, indent=2), names=sorted(names, key=len, reverse=True)) + "\n"
+    return redact_text(json.dumps(body, indent=2), names=_names(facts)) + "\n"
+
+
+def _names(facts: HostFacts) -> list[str]:
+    """What other people's work is called: containers, images, processes, folders; longest first."""
+    processes = [process for gpu in facts.gpus or () for process in gpu.processes or ()]
+    found = {disk.path for disk in facts.disks or ()} | {process.name for process in processes}
+    for one in facts.containers or ():
+        found |= {one.name, one.image, one.project, one.id, one.id[:12]}
+    found |= {process.container for process in processes}
+    found |= {one.holder.removeprefix("container ") for one in facts.listeners or () if one.holder}
+    return sorted((name for name in found if name and len(name) > 2), key=lambda name: (-len(name), name))
 
 
 def _without_names(facts: HostFacts) -> HostFacts:
@@ -69,7 +79,7 @@ def redact_text(text: str, *, names: Sequence[str] = ()) -> str:
 
     masked = _UUID.sub(number, text)
     for at, name in enumerate(names):
-        masked = masked.replace(f'"{name}"', f'"<name {at}>"').replace(f" {name} ", f" <name {at}> ")
+        masked = re.sub(rf"(?<![\w/.-]){re.escape(name)}(?![\w.-])", f"<name {at}>", masked)
     masked = _SECRET.sub(r"\1<masked>", masked)
     masked = _TOKENS.sub("<masked>", masked)
     masked = _EMAIL.sub("<address>", masked)
