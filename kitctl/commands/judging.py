@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from kitctl.commands.planning import Planned
+from kitctl.commands.planning import Planned, load_kit, model_entries, place_model
 from kitctl.edge.files import read_text
 from kitctl.edge.inside import how_it_ended, run_inside
+from kitctl.edge.kit_files import load_kit_texts, load_pin_texts
+from kitctl.edge.store_files import default_store
 from kitctl.finding import Finding
+from kitctl.host.facts import HostFacts
+from kitctl.kit.catalog import resolve_stack, stack_names
 from kitctl.kit.demo_model import demo_files
 from kitctl.kit.models_lock import LockState
-from kitctl.kit.pins import PinFile
+from kitctl.kit.pins import PinFile, Stage
 from kitctl.plan.argument_check import (
     Answer,
     Imitated,
@@ -20,7 +25,11 @@ from kitctl.plan.argument_check import (
     read_answers,
 )
 from kitctl.plan.engine_command import engine_path
-from kitctl.plan.types import GpuDriver, Plan
+from kitctl.plan.image_choice import choose_image
+from kitctl.plan.placement import place_stack
+from kitctl.plan.planner import compose_plan
+from kitctl.plan.rehearsal import resolve_for_host
+from kitctl.plan.types import Plan, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +38,45 @@ class Judged:
 
     answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
+
+
+def plan_without_host(
+    kit_dir: str, stack: str, *, settings: tuple[tuple[str, Any], ...], rehearse: bool
+) -> Planned:
+    """The plan of a stack for no host in particular: what its launch line is anywhere."""
+    request = Request(stack=stack, settings=settings, rehearse=rehearse)
+    kit = load_kit(kit_dir)
+    hosted = resolve_for_host(kit.texts, request, kit.overlays)
+    store = default_store()
+    entries = model_entries(kit_dir, hosted.resolved.stack)
+    facts = HostFacts()
+    own = hosted.resolved.stack
+    plan = compose_plan(
+        request,
+        kit=kit,
+        hosted=hosted,
+        placement=place_stack(own, request, overlays=kit.overlays, facts=facts),
+        image=choose_image(own, request, pin_texts=load_pin_texts(kit_dir, own.image.name)),
+        models=tuple(place_model(entry, role, store) for role, entry in entries.items()),
+        facts=facts,
+    )
+    return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store)
+
+
+def plans_of_image(kit_dir: str, image: str, *, release: str, stage: str) -> tuple[Planned, ...]:
+    """Every stack of the kit that this image serves: on GPUs, or on the processor as itself or as a rehearsal."""
+    texts = load_kit_texts(kit_dir)
+    found = []
+    for name in stack_names(texts):
+        stack = resolve_stack(texts, name).stack
+        if stack.image.name != image or stack.image.reference:
+            continue
+        settings = (("image.release", release),)
+        if stack.image.stage == stage:
+            found.append(plan_without_host(kit_dir, name, settings=settings, rehearse=False))
+        elif stage == Stage.CPU:
+            found.append(plan_without_host(kit_dir, name, settings=settings, rehearse=True))
+    return tuple(found)
 
 
 def model_configs(planned: Planned) -> dict[str, str]:
@@ -45,7 +93,7 @@ def _config(planned: Planned, role: str) -> str:
 
 def imitated_gpus(plan: Plan, pins: PinFile, archs: tuple[str, ...]) -> tuple[Imitated | None, ...]:
     """The GPUs to imitate for a plan: none for one without GPUs, else as many as its layout needs of each arch."""
-    if plan.gpus.driver is GpuDriver.NONE and plan.image.stage == "cpu":
+    if plan.image.stage == Stage.CPU:
         return (None,)
     layout = plan.stack.parallel
     gpus = layout.tp * layout.pp * layout.dp

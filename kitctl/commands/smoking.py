@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kitctl.commands.building import load_pins
+from kitctl.commands.building import load_pin_file, load_pins
+from kitctl.commands.judging import judge_launch_lines, plans_of_image
+from kitctl.edge.clock import monotonic_s
 from kitctl.edge.files import read_text
 from kitctl.edge.image_store import save_image_record
 from kitctl.edge.inside import how_it_ended, run_inside
 from kitctl.edge.kit_files import load_pin_texts
 from kitctl.edge.runs import now_utc
-from kitctl.kit.image_record import ImageRecord
+from kitctl.kit.image_record import ImageRecord, SmokeCheck
 from kitctl.kit.pins import lock_of
+from kitctl.plan.argument_check import launch_line_checks
 from kitctl.plan.smoke import read_smoke, smoke_question
 from kitctl.result import Context
 
@@ -28,8 +31,19 @@ def smoke_image(kit_dir: str, record: ImageRecord, context: Context) -> ImageRec
     )
     done = run_inside(record.image_id, read_text(f"{folder}/inside/smoke.py"), question)
     smoke = read_smoke(done.stdout, image_id=record.image_id, at=now_utc(), ended=how_it_ended(done))
+    smoke = replace(smoke, checks=(*smoke.checks, *_stack_checks(kit_dir, record)))
     checked = replace(record, smoke=smoke)
     save_image_record(checked)
     for check in smoke.checks:
         context.say(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
     return checked
+
+
+def _stack_checks(kit_dir: str, record: ImageRecord) -> tuple[SmokeCheck, ...]:
+    """The launch line of every stack that the image serves, put to its own argument resolution."""
+    pins = load_pin_file(kit_dir, record.image)
+    started = monotonic_s()
+    planned = plans_of_image(kit_dir, record.image, release=record.release, stage=record.stage)
+    archs = pins.pin_sets[record.release].arch
+    judged = judge_launch_lines(record.image_id, kit_dir, planned, pins=pins, archs=archs)
+    return launch_line_checks(judged.answers, judged.findings, seconds=monotonic_s() - started)

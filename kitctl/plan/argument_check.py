@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from kitctl.finding import Finding, Severity
+from kitctl.kit.image_record import SmokeCheck
 from kitctl.plan.types import Plan
 
 
@@ -121,3 +122,35 @@ def answer_lines(answers: Sequence[Answer]) -> tuple[str, ...]:
         )
         for answer in answers
     )
+
+
+def launch_line_checks(
+    answers: Sequence[Answer], findings: Sequence[Finding], *, seconds: float
+) -> tuple[SmokeCheck, ...]:
+    """One smoke check for each stack, over all archs; one more when answers are missing.
+
+    ``seconds`` is the time of all together and is shared out evenly.
+    """
+    names = list(dict.fromkeys(answer.name for answer in answers))
+    share = round(seconds / max(len(names), 1), 2)
+    checks = [_stack_check(name, [one for one in answers if one.name == name], share) for name in names]
+    missing = [finding for finding in findings if finding.code == "arguments-unanswered"]
+    checks.extend(
+        SmokeCheck(
+            name="launch-lines", ok=False, detail=f"{one.cause}: {' '.join(one.evidence)}", seconds=share
+        )
+        for one in missing
+    )
+    return tuple(checks)
+
+
+def _stack_check(name: str, answers: Sequence[Answer], seconds: float) -> SmokeCheck:
+    refused = [answer for answer in answers if not answer.ok]
+    if refused:
+        detail = f"refused on {refused[0].arch or 'cpu'}: {refused[0].error}"
+    else:
+        kinds = [
+            f"{answer.arch or 'cpu'} {answer.resolved.get('attention_backend', '?')}" for answer in answers
+        ]
+        detail = f"accepted ({', '.join(kinds)})"
+    return SmokeCheck(name=f"launch-line {name}", ok=not refused, detail=detail, seconds=seconds)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,12 +76,8 @@ def judge(case: dict) -> dict[str, object]:
     }
     begun = time.monotonic()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        warnings.simplefilter("ignore")
         try:
-            if case["arch"]:
-                imitate_gpus(case["arch"], case["gpus"], case["memory_mib"])
-            values = resolve(case["argv"])
-            answer["resolved"] = json.loads(json.dumps(values, default=str))
+            answer["resolved"] = json.loads(json.dumps(resolve(case["argv"]), default=str))
         except SystemExit as refused:
             lines = [line for line in said.getvalue().splitlines() if "error:" in line]
             message = lines[-1].partition("error: ")[2] if lines else f"exit code {refused.code}"
@@ -92,21 +89,27 @@ def judge(case: dict) -> dict[str, object]:
     return answer
 
 
-def in_child(case: dict) -> str:
-    """Each case has its own process: the engine remembers what its probes said."""
-    reader, writer = os.pipe()
+def in_child(work: Callable[[], None]) -> None:
+    """Run ``work`` in a process of its own: the engine remembers what its probes said."""
     child = os.fork()
     if child == 0:
-        os.close(reader)
-        with os.fdopen(writer, "w") as out:
-            out.write(json.dumps(judge(case)))
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as back:
-        text = back.read()
+        try:
+            work()
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
     os.waitpid(child, 0)
-    lost = {"name": case["name"], "arch": case["arch"], "ok": False, "error": "the engine's process died"}
-    return text or json.dumps({**lost, "resolved": {}, "warnings": [], "seconds": 0.0})
+
+
+def judge_on(arch: str | None, cases: list[dict]) -> None:
+    """Import the engine once for this arch, then judge each case in a child of its own."""
+    if arch:
+        imitate_gpus(arch, cases[0]["gpus"], cases[0]["memory_mib"])
+    with contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        import sglang.srt.server_args  # noqa: F401
+    for case in cases:
+        in_child(lambda case=case: print(json.dumps(judge(case)), flush=True))
 
 
 def place_files(case: dict, root: Path) -> None:
@@ -130,7 +133,10 @@ def main() -> None:
 
     for case in cases:
         place_files(case, root)
-        print(in_child(case), flush=True)
+    kinds = dict.fromkeys((case["arch"], case["gpus"], case["memory_mib"]) for case in cases)
+    for kind in kinds:
+        fitting = [case for case in cases if (case["arch"], case["gpus"], case["memory_mib"]) == kind]
+        in_child(lambda kind=kind, fitting=fitting: judge_on(kind[0], fitting))
 
 
 main()
