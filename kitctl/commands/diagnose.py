@@ -9,9 +9,11 @@ import msgspec
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
 from kitctl.edge.docker_engine import ContainerState, epoch_s, log_lines
 from kitctl.edge.failure_book import failure_book
+from kitctl.edge.kernel_log import killed_for_memory
 from kitctl.edge.log_files import is_file, read_log_file
-from kitctl.edge.runs import latest_record, read_log
+from kitctl.edge.runs import latest_record, read_log, run_folder
 from kitctl.errors import Exit, KitError
+from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
 from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
 
@@ -60,12 +62,30 @@ def diagnose_project(project: str) -> tuple[Diagnosis, ...]:
 def diagnose_container(container: ContainerState) -> tuple[Diagnosis, ...]:
     """What is wrong with a container in its latest life, from its log and the engine's word on how it ended."""
     return diagnose(
-        "\n".join(log_lines(container.id, follow=False, since_s=epoch_s(container.started_at))),
+        _log_of(container),
         failure_book(),
         exit_code=None if container.is_running else container.exit_code,
-        oom_killed=container.oom_killed,
+        oom_killed=was_killed_for_memory(container),
         restart_count=container.restart_count,
     )
+
+
+def was_killed_for_memory(container: ContainerState) -> bool:
+    """Whether a process of the container was killed for memory, by the word of the engine or of the kernel."""
+    if container.oom_killed or container.is_running:
+        return container.oom_killed
+    return killed_for_memory(container.id) or False
+
+
+def _log_of(container: ContainerState) -> str:
+    """The log of the container's latest life; what was kept of it when the engine is about to remove it."""
+    try:
+        lines = log_lines(container.id, follow=False, since_s=epoch_s(container.started_at))
+        return "\n".join(lines)
+    except KitError as refused:
+        if refused.exit_code is Exit.UNREACHABLE:
+            raise
+        return read_log(run_folder(container.labels.get(f"{LABEL}.run", "")))
 
 
 def _result(subject: str, found: tuple[Diagnosis, ...]) -> Result:

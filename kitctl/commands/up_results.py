@@ -7,6 +7,7 @@ import json
 import msgspec
 
 from kitctl.commands.canary import CanaryReport
+from kitctl.commands.diagnose import was_killed_for_memory
 from kitctl.commands.preparing import up_json
 from kitctl.commands.starting import Started
 from kitctl.edge.failure_book import failure_book
@@ -39,7 +40,7 @@ def record_failure(record: RunRecord, started: Started) -> RunRecord:
         started.log,
         failure_book(),
         exit_code=container.exit_code if container and not container.is_running else None,
-        oom_killed=container.oom_killed if container else None,
+        oom_killed=was_killed_for_memory(container) if container else None,
         restart_count=container.restart_count if container else None,
     )
     failed = msgspec.structs.replace(
@@ -48,7 +49,7 @@ def record_failure(record: RunRecord, started: Started) -> RunRecord:
         ended=now_utc(),
         phases=(*record.phases, *started.phases),
         exit_code=container.exit_code if container and not container.is_running else None,
-        oom_killed=container.oom_killed if container else None,
+        oom_killed=was_killed_for_memory(container) if container else None,
         diagnoses=tuple(msgspec.to_builtins(diagnosis) for diagnosis in found),
     )
     save_record(failed)

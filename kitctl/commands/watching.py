@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kitctl.commands.diagnose import diagnose_container
+from kitctl.commands.diagnose import diagnose_container, was_killed_for_memory
 from kitctl.commands.projects import running_container
 from kitctl.edge.clock import sleep_s
 from kitctl.edge.docker_engine import ContainerState, container_state
@@ -27,16 +27,20 @@ BAD = frozenset({StackState.FAILING, StackState.CRASHED, StackState.UNWELL})
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Whom to tell of which project, and how."""
+    """Whom to tell of which project, and how; how often to ask it, and how long to wait for its answer."""
 
     project: str
     hook: tuple[str, ...]
     as_json: bool
     say: Callable[[str], None]
+    every_s: float
+    patience_s: float
+    once: bool
 
 
 def report_change(report: Report, change: Change, container: ContainerState | None) -> str:
     """The change as one line; a bad one with its diagnosis. The hook has run and a death is recorded by then."""
+    container = (container_state(container.id) or container) if container else None
     found = diagnose_container(container) if container and change.after in BAD else ()
     if container is not None and change.after is StackState.CRASHED:
         _record_crash(container, found)
@@ -62,7 +66,6 @@ def wait_for_container(project: str, known: str | None) -> None:
 
 def _record_crash(container: ContainerState, found: tuple[Diagnosis, ...]) -> None:
     record = load_record(container.labels.get(f"{LABEL}.run", ""))
-    last = container_state(container.id)
     if record is None or record.ended is not None:
         return
     save_record(
@@ -70,8 +73,8 @@ def _record_crash(container: ContainerState, found: tuple[Diagnosis, ...]) -> No
             record,
             outcome=Outcome.CRASHED,
             ended=now_utc(),
-            exit_code=last.exit_code if last else None,
-            oom_killed=last.oom_killed if last else None,
+            exit_code=container.exit_code,
+            oom_killed=was_killed_for_memory(container),
             diagnoses=tuple(msgspec.to_builtins(diagnosis) for diagnosis in found),
         )
     )

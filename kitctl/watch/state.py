@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.engine_log import LoadProgress, Phase, advance
+from kitctl.watch.start import LAST_WORDS_S
 
 FAILED_PROBES = 2
 """One failed health request may be a busy moment; two in a row are a state."""
@@ -39,6 +40,7 @@ class Watched:
     told_to_stop: bool = False
     ended: bool = False
     exit_code: int | None = None
+    line_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,7 @@ def saw_line(seen: Watched, line: str, *, book: FailureBook, at_s: float) -> Wat
     """After one more log line."""
     return replace(
         seen,
+        line_s=at_s,
         progress=advance(seen.progress, line, fatal=book.fatal, at_s=at_s),
         told_to_stop=seen.told_to_stop or book.stopping.search(line) is not None,
     )
@@ -87,10 +90,16 @@ def judge_state(seen: Watched) -> StackState:
     return StackState.READY if seen.was_ready else StackState.LOADING
 
 
-def change_between(before: StackState, seen: Watched) -> Change | None:
-    """The change of state, if there is one."""
+def change_between(before: StackState, seen: Watched, *, now_s: float) -> Change | None:
+    """The change of state, if there is one.
+
+    ``failing`` is told only when the process has paused in its last words, since they name the cause.
+    """
     after = judge_state(seen)
-    return None if after is before else Change(before=before, after=after, why=_why(after, seen))
+    is_talking = after is StackState.FAILING and now_s - seen.line_s < LAST_WORDS_S
+    return (
+        None if after is before or is_talking else Change(before=before, after=after, why=_why(after, seen))
+    )
 
 
 def _why(state: StackState, seen: Watched) -> str:

@@ -35,7 +35,8 @@ def table() -> str:
         "",
         "Generated from `tests/chaos` (`pytest tests/chaos -m docker --accept` measures again). Time is from the",
         "event, as the server itself logged it, to the verdict on kitctl's output. After each fault nothing was left",
-        "over: no container, network, port or half-written file. Machine: 2 shared CPU cores, Docker Engine 28.5.2, no GPU.",
+        "over: no container, network, port or half-written file. Machine: 2 shared CPU cores, Docker Engine",
+        "28.5.2, no GPU.",
     ]
     for title, how, faults in GROUPS:
         lines += [

@@ -34,10 +34,10 @@ def test_a_death_is_recorded_and_status_tells_it(kit_user: KitUser, fault_server
     with watching(kit_user, "--every", "1", "--patience", "2", "--once") as watcher:
         watcher.wait_for("crashed", timeout_s=20)
     status = kit_user.json("status", "cpu-demo", "--name", kit_user.name, exit_code=7)
-    assert [found["code"] for found in status["diagnoses"]] == ["dflash-cuda-graph-crash"]
+    assert [found["code"] for found in status["diagnoses"]] == ["cuda-kernel-fault"]
     run = kit_user.json("runs", "show", told.data["run"])["run"]
     assert (run["outcome"], run["exit_code"], run["diagnoses"][0]["code"]) == (
         "crashed",
         137,
-        "dflash-cuda-graph-crash",
+        "cuda-kernel-fault",
     )

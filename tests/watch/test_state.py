@@ -24,12 +24,12 @@ def after_lines(*lines: str, seen: Watched | None = None) -> Watched:
 
 def test_loading_until_it_answers() -> None:
     seen = after_lines("[2026-11-29 12:48:43] server_args=ServerArgs(x)")
-    assert change_between(StackState.ABSENT, seen) == Change(
+    assert change_between(StackState.ABSENT, seen, now_s=9.0) == Change(
         before=StackState.ABSENT, after=StackState.LOADING, why="phase started"
     )
-    assert change_between(StackState.LOADING, saw_probe(seen, healthy=False)) is None
+    assert change_between(StackState.LOADING, saw_probe(seen, healthy=False), now_s=9.0) is None
     ready = saw_probe(seen, healthy=True)
-    assert change_between(StackState.LOADING, ready) == Change(
+    assert change_between(StackState.LOADING, ready, now_s=9.0) == Change(
         before=StackState.LOADING, after=StackState.READY, why="answers"
     )
 
@@ -37,7 +37,7 @@ def test_loading_until_it_answers() -> None:
 def test_one_missed_probe_is_no_state_and_two_are() -> None:
     seen = saw_probe(saw_probe(Watched(), healthy=True), healthy=False)
     assert judge_state(seen) is StackState.READY
-    assert change_between(StackState.READY, saw_probe(seen, healthy=False)) == Change(
+    assert change_between(StackState.READY, saw_probe(seen, healthy=False), now_s=9.0) == Change(
         before=StackState.READY,
         after=StackState.UNWELL,
         why="2 health requests in a row got no answer",
@@ -49,7 +49,8 @@ def test_a_killed_rank_is_failing_while_the_port_stays_open() -> None:
     seen = after_lines(
         "[2026-11-29 12:48:43 TP1] Scheduler hit an exception: Traceback (most recent call last):", seen=seen
     )
-    change = change_between(StackState.READY, seen)
+    assert change_between(StackState.READY, seen, now_s=1.2) is None
+    change = change_between(StackState.READY, seen, now_s=1.6)
     assert change is not None
     assert change.after is StackState.FAILING
     assert change.why == "TP1: Scheduler hit an exception: Traceback (most recent call last):"

@@ -1,0 +1,59 @@
+"""Follow a stack through all lives of its containers: started, ready, unwell, dead, gone, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from kitctl.commands.projects import running_container
+from kitctl.commands.status import recorded_key
+from kitctl.commands.watching import Report, report_change, wait_for_container
+from kitctl.edge.container_watch import Ended, Line, Probed, watch_container
+from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.failure_book import failure_book
+from kitctl.edge.serving import is_healthy
+from kitctl.render.compose import LABEL
+from kitctl.watch.state import Change, StackState, Watched, change_between, saw_end, saw_line, saw_probe
+
+
+def follow_stack(report: Report) -> Iterator[str]:
+    """Each change of state, reported; without end, or until the stack is dead or gone with ``report.once``."""
+    state = StackState.ABSENT
+    known: str | None = None
+    while True:
+        container = running_container(report.project)
+        if container is None or (container.started_at == known and not container.is_running):
+            if container is None and state is not StackState.ABSENT:
+                gone = Change(before=state, after=StackState.ABSENT, why="the container is gone")
+                yield report_change(report, gone, None)
+                state = StackState.ABSENT
+            if report.once:
+                return
+            wait_for_container(report.project, known)
+            continue
+        known = container.started_at
+        for change in _life(container, state, report):
+            state = change.after
+            yield report_change(report, change, container)
+
+
+def _life(container: ContainerState, state: StackState, report: Report) -> Iterator[Change]:
+    """The changes of one life of one container, to its end."""
+    book, seen = failure_book(), Watched()
+    probe = partial(
+        is_healthy,
+        container.labels.get(f"{LABEL}.url", ""),
+        api_key=recorded_key(container),
+        timeout_s=report.patience_s,
+    )
+    for event in watch_container(container.id, probe=probe, every_s=report.every_s):
+        if isinstance(event, Line):
+            seen = saw_line(seen, event.text, book=book, at_s=event.at_s)
+        elif isinstance(event, Probed):
+            seen = saw_probe(seen, healthy=event.healthy)
+        elif isinstance(event, Ended):
+            seen = saw_end(seen, event.exit_code)
+        change = change_between(state, seen, now_s=event.at_s)
+        if change is not None:
+            state = change.after
+            yield change

@@ -1,0 +1,208 @@
+"""What happens to the container or the host from outside is told as it is, and leaves nothing half done."""
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from chaos.events import Told, up, watch
+from chaos.faults import BY_NAME
+from chaos.measured import keep
+from chaos.test_starts import verdict_of
+from kitctl_process import KitUser, docker
+
+pytestmark = pytest.mark.docker
+watching = contextmanager(watch)
+SLOW_LOAD = {"STUB_STEP_S": "0.4"}
+SMALL = """\
+services:
+  engine:
+    mem_limit: 96m
+    memswap_limit: 96m
+x-kitctl:
+  summary: a memory limit that the load reaches
+"""
+
+
+def settle(name: str, seconds: float, *, accept: bool) -> None:
+    """Hold the measured time against the fault's bound, and keep it."""
+    fault = BY_NAME[name]
+    assert seconds <= fault.bound_s + 0.1, seconds
+    if accept:
+        keep(fault, verdict=fault.verdict, seconds=seconds)
+
+
+def end(user: KitUser) -> None:
+    """Take the stack down; nothing is left."""
+    assert user.run("down", "cpu-demo", "--name", user.name).returncode == 0
+    assert user.leftovers() == []
+
+
+def do(user: KitUser, *words: str) -> float:
+    """``docker WORDS CONTAINER``; the second at which it began."""
+    begun_s = time.time()
+    docker(*words, user.containers()[0])
+    return begun_s
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "state", "codes"),
+    [
+        ("docker-kill", ("kill",), "crashed", ["unknown"]),
+        ("docker-stop", ("stop",), "stopped", []),
+        ("docker-rm", ("rm", "-f"), "crashed", None),
+    ],
+)
+def test_somebody_ends_a_serving_container(
+    name: str, words: tuple[str, ...], state: str, codes: list[str] | None,
+    kit_user: KitUser, fault_server: str, accept: bool,
+) -> None:  # fmt: skip
+    assert up(kit_user, fault_server, {}).exit_code == 0
+    with watching(kit_user, "--every", "1", "--patience", "2") as watcher:
+        watcher.wait_for("ready", timeout_s=10)
+        begun_s = do(kit_user, *words)
+        at_s, change = watcher.wait_for(state, timeout_s=20)
+    if codes is not None:
+        assert [found["code"] for found in change["diagnoses"]] == codes
+    settle(name, at_s - begun_s, accept=accept)
+    end(kit_user)
+
+
+def test_a_restart_from_outside_is_seen_whole(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    assert up(kit_user, fault_server, {}).exit_code == 0
+    with watching(kit_user, "--every", "1", "--patience", "2") as watcher:
+        watcher.wait_for("ready", timeout_s=10)
+        begun_s = do(kit_user, "restart")
+        watcher.wait_for("stopped", timeout_s=20)
+        while watcher.states().count("ready") < 2 and time.time() < begun_s + 30:
+            time.sleep(0.05)
+        states, last_s = watcher.states(), watcher.seen[-1][0]
+    assert states[0] == "ready" and states[-1] == "ready" and "stopped" in states
+    settle("docker-restart", last_s - begun_s, accept=accept)
+    end(kit_user)
+
+
+def test_a_flood_of_log_lines_changes_nothing(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    assert up(kit_user, fault_server, {"STUB_FAULT": "log-flood", "STUB_DELAY_S": "4"}).exit_code == 0
+    with watching(kit_user, "--every", "1", "--patience", "2") as watcher:
+        watcher.wait_for("ready", timeout_s=10)
+        time.sleep(8)
+        assert set(watcher.states()) <= {"loading", "ready"} and watcher.states()[-1] == "ready"
+    settle("log-flood", 0.0, accept=accept)
+    end(kit_user)
+
+
+def while_loading(user: KitUser, image: str, act: Callable[[], float]) -> tuple[Told, float]:
+    """``up`` with a slow load, and ``act`` as soon as its container runs; what was told, and when it acted."""
+    acted: list[float] = []
+
+    def wait_and_act() -> None:
+        while not user.containers():
+            time.sleep(0.05)
+        time.sleep(1.0)
+        acted.append(act())
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    told = up(user, image, SLOW_LOAD)
+    thread.join()
+    return told, acted[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("kill-while-loading", ("kill",)), ("rm-while-loading", ("rm", "-f"))]
+)
+def test_somebody_ends_a_loading_container(
+    name: str, words: tuple[str, ...], kit_user: KitUser, fault_server: str, accept: bool
+) -> None:
+    told, acted_s = while_loading(kit_user, fault_server, lambda: do(kit_user, *words))
+    assert (told.exit_code, verdict_of(told.data)) == (7, BY_NAME[name].verdict), told.lines
+    settle(name, told.when("engine: ") - acted_s, accept=accept)
+    assert kit_user.leftovers() == []
+
+
+def test_a_memory_limit_that_the_load_reaches_is_named(
+    kit_user: KitUser, fault_server: str, accept: bool
+) -> None:
+    kit_user.write_config("overlays/small.yaml", SMALL)
+    told = up(kit_user, fault_server, {"STUB_FAULT": "out-of-host-memory"}, "--add", "small")
+    assert (told.exit_code, verdict_of(told.data)) == (7, "host-oom-killer"), told.lines
+    settle("memory-limit", told.when("engine: ") - ended_s(kit_user, told), accept=accept)
+    assert kit_user.leftovers() == []
+
+
+def ended_s(user: KitUser, told: Told) -> float:
+    """The second of the kernel's kill, as the kernel log has it (time since boot, made wall clock)."""
+    killed = [line for line in docker_host_log() if "oom-kill:" in line]
+    since_boot_s = float(killed[-1].split("]")[0].strip("[ "))
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot_s
+
+
+def docker_host_log() -> list[str]:
+    """The kernel's log."""
+    return subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@contextmanager
+def full_disk(place: Path) -> Iterator[None]:
+    """``place`` as a file system of its own without room."""
+    place.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_under_the_run_records_starts_nothing(
+    kit_user: KitUser, fault_server: str, accept: bool
+) -> None:
+    assert up(kit_user, fault_server, {}).exit_code == 0
+    end(kit_user)
+    begun_s = time.time()
+    with full_disk(kit_user.state / "runs"):
+        told = up(kit_user, fault_server, {})
+    assert told.data["code"] == "file-unwritable", told.lines
+    assert kit_user.leftovers() == []
+    settle("state-disk-full", time.time() - begun_s, accept=accept)
+
+
+def test_an_image_that_is_not_there(kit_user: KitUser, accept: bool) -> None:
+    begun_s = time.time()
+    told = up(kit_user, "kitctl-no-such-image:1", {}, "--no-build")
+    assert (told.exit_code, told.data["code"]) == (3, "image-missing"), told.lines
+    assert kit_user.leftovers() == []
+    settle("image-gone", time.time() - begun_s, accept=accept)
+
+
+def test_a_port_taken_before_the_start_is_refused(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    begun_s = time.time()
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", kit_user.port))
+        holder.listen()
+        told = up(kit_user, fault_server, {})
+    assert (told.exit_code, told.data["outcome"]) == (3, "refused"), told.lines
+    assert kit_user.leftovers() == []
+    settle("port-taken-before", time.time() - begun_s, accept=accept)
+
+
+def test_a_ladder_is_climbed_and_the_winner_kept(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    begun_s = time.time()
+    env = {"STUB_FAULT": "until-remedied", "STUB_RUNGS": "3"}
+    told = up(kit_user, fault_server, env, "--set", "engine.graphs=on", "--auto-remedy")
+    assert (told.exit_code, told.data["outcome"]) == (0, "ready"), told.lines
+    assert [(one["settings"], one["outcome"]) for one in told.data["remedies"]] == [
+        (["engine.graphs=decode"], "crashed"),
+        (["engine.graph_max_bs=16"], "crashed"),
+        (["engine.graphs=off"], "ready"),
+    ]
+    kept = kit_user.state / "runs" / told.data["run"] / "cpu-demo.yaml"
+    kit_user.write_config("stacks/cpu-demo.yaml", kept.read_text())
+    plan = kit_user.json("plan", "cpu-demo", "--image", fault_server)
+    assert plan["settings"]["engine"]["graphs"] == "off"
+    end(kit_user)
+    settle("remedied", time.time() - begun_s, accept=accept)
