@@ -17,10 +17,12 @@ def read_setting(text: str) -> tuple[str, Any]:
     if not equals or not path or any(not step for step in path.split(".")):
         raise _bad(text, "it must read PATH=VALUE, with a dotted path of the stack file")
     try:
-        value = read_yaml(f"value: {raw}", source="--set")["value"]
+        tree = read_yaml(f"value: {raw}", source="--set")
     except KitError as broken:
         raise _bad(text, "the value is no YAML") from broken
-    return path, value
+    if set(tree) != {"value"}:
+        raise _bad(text, "it must hold one value")
+    return path, tree["value"]
 
 
 def _bad(text: str, why: str) -> KitError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import yaml
@@ -27,6 +27,8 @@ def _strict_map(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]
     seen: set[Any] = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.MarkedYAMLError(problem="a key must be text", problem_mark=key_node.start_mark)
         if key in seen:
             raise yaml.MarkedYAMLError(
                 problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark
@@ -48,6 +50,8 @@ def read_yaml(text: str, *, source: str) -> dict[str, Any]:
         tree = yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError as broken:
         raise _bad_yaml(source, _where(broken)) from broken
+    except (ValueError, RecursionError) as broken:
+        raise _bad_yaml(source, f"a value cannot be read: {broken}") from broken
     if tree is None:
         return {}
     if not isinstance(tree, Mapping) or not all(isinstance(key, str) for key in tree):
@@ -59,7 +63,9 @@ def _where(broken: yaml.YAMLError) -> str:
     if isinstance(broken, yaml.MarkedYAMLError) and broken.problem_mark is not None:
         mark = broken.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {broken.problem}"
-    return str(broken).replace("\n", " ")
+    if isinstance(broken, yaml.reader.ReaderError):
+        return f"position {broken.position}: {broken.reason}"
+    return " ".join(str(broken).split())
 
 
 def _bad_yaml(source: str, what: str) -> KitError:

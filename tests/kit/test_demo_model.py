@@ -2,6 +2,7 @@
 
 import json
 import struct
+from itertools import pairwise
 
 from kitctl.kit.demo_model import SENTENCE, demo_files, demo_hash
 
@@ -52,7 +53,7 @@ def test_tensors_fill_the_file_without_gap() -> None:
     spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())  # type: ignore[arg-type]
     assert spans[0][0] == 0
     assert spans[-1][1] == len(data)
-    assert all(before[1] == after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
     config = json.loads(FILES["config.json"])
     assert header["lm_head.weight"]["shape"] == [config["vocab_size"], config["hidden_size"]]
     assert {entry["dtype"] for entry in header.values()} == {"BF16"}
