@@ -7,6 +7,7 @@ import argparse
 from kitctl.commands.planning import add_plan_arguments, make_plan
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
+from kitctl.plan.memory_report import memory_lines
 from kitctl.plan.types import GpuDriver, Plan
 from kitctl.render.compose import base_url, fingerprint, plan_json
 from kitctl.result import Context, Result
@@ -44,7 +45,8 @@ def plan_lines(plan: Plan) -> list[str]:
         f"  env      {' '.join(f'{name}={value}' for name, value in sorted(plan.environment.items()))}",
         *(f"  left out {path}: {why}" for path, why in plan.left_out),
     ]
-    return lines + finding_lines(plan.findings)
+    memory = [f"  {line}" for line in memory_lines(plan.memory)] if plan.memory else []
+    return lines + memory + finding_lines(plan.findings)
 
 
 def _model_line(role: str, model: str, folder: str, missing: int | None) -> str:

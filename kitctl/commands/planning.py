@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
+from kitctl.commands.memory_judging import Shapes, judge_memory
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.host_data import load_host_tables
@@ -129,7 +131,8 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     wants_gpus = stack_wants_gpus(request, kit.overlays, stage=stack.image.stage)
     facts = read_facts(args.facts, context, disks=(store_dir,), trials=wants_gpus)
     placement = place_stack(stack, request, overlays=kit.overlays, facts=facts)
-    plan = compose_plan(
+    compose = partial(
+        compose_plan,
         request,
         kit=kit,
         hosted=hosted,
@@ -138,8 +141,15 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
         models=tuple(place_model(entry, role, store_dir) for role, entry in entries.items()),
         facts=facts,
     )
-    findings = (*placement.findings, *judge(plan, placement, facts, entries, store_dir=store_dir))
-    plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)))
+    shapes = read_shapes(entries)
+    memory = judge_memory(compose(), placement, facts, entries=entries, shapes=shapes)
+    plan = compose(max_total_tokens=memory.max_total_tokens)
+    findings = (
+        *placement.findings,
+        *judge(plan, placement, facts, shapes, store_dir=store_dir),
+        *memory.findings,
+    )
+    plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)), memory=memory.json())
     return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store_dir)
 
 
@@ -194,7 +204,7 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
 
 
 def judge(
-    plan: Plan, placement: Placement, facts: HostFacts, entries: Mapping[str, ModelEntry], *, store_dir: str
+    plan: Plan, placement: Placement, facts: HostFacts, shapes: Shapes, *, store_dir: str
 ) -> tuple[Finding, ...]:
     """All checks, each run whatever the others say."""
     models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
@@ -210,28 +220,36 @@ def judge(
     return (
         *check_plan(plan),
         *models,
-        *judge_engine(plan, placement, entries),
+        *judge_engine(plan, placement, shapes),
         *check_host(facts, need=need, tables=load_host_tables()),
     )
 
 
-def judge_engine(plan: Plan, placement: Placement, entries: Mapping[str, ModelEntry]) -> tuple[Finding, ...]:
+def judge_engine(plan: Plan, placement: Placement, shapes: Shapes) -> tuple[Finding, ...]:
     """What the pinned engine would refuse late or accept silently, and whether the drafter fits its target."""
     release = plan.image.release or ""
     table = package_text_if_there(f"flags/{release}.json")
-    drafter = entries.get("drafter")
     return check_rules(
         plan.stack,
         book=read_rules(package_text("engine_rules.yaml")),
         release=release,
         argv=plan.argv,
         archs=placement.archs,
-        model=read_model_facts(config_text(entries["target"]), source=entries["target"].repo),
-        drafter=read_drafter_facts(config_text(drafter), source=drafter.repo) if drafter else None,
+        model=shapes.target,
+        drafter=shapes.drafter,
         environment=plan.environment,
         gpu_count=len(plan.gpus.ids) if placement.gpus is not None else None,
         links=placement.links,
         flag_table=read_flag_table(table, source=f"flags/{release}.json") if table else None,
+    )
+
+
+def read_shapes(entries: Mapping[str, ModelEntry]) -> Shapes:
+    """The models' config.json. Raises KitError ``model-config`` (exit 2)."""
+    drafter = entries.get("drafter")
+    return Shapes(
+        target=read_model_facts(config_text(entries["target"]), source=entries["target"].repo),
+        drafter=read_drafter_facts(config_text(drafter), source=drafter.repo) if drafter else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kitctl.finding import Finding, Severity
@@ -80,18 +81,23 @@ def memory_json(fit: MemoryFit) -> dict[str, Any]:
     }
 
 
-def memory_lines(fit: MemoryFit) -> list[str]:
-    """The fit for a person: the verdict first, then what takes what."""
-    cells = fit.cells
-    share = f"{cells.target} B" + (f" + {cells.drafter} B drafter" if cells.drafter else "")
+def memory_lines(tree: Mapping[str, Any]) -> list[str]:
+    """The fit, as ``memory_json`` gives it, for a person: the verdict first, then what takes what."""
+    cell = tree["kv_bytes_per_token"]
+    share = f"{cell['target']} B" + (f" + {cell['drafter']} B drafter" if cell["drafter"] else "")
+    fraction = f"fraction {tree['mem_fraction_static']:.3f} ({tree['mem_fraction_source']})"
     lines = [
-        f"memory of each GPU: {fit.verdict.value} ({fit.reason})",
-        f"  KV cache: {fit.kv_tokens} tokens ({share} each), {fit.sequences_at_context:.1f} requests of "
-        f"{fit.context_length}; fraction {fit.fraction:.3f} ({fit.fraction_source})",
+        f"memory of each GPU: {tree['verdict']} ({tree['reason']})",
+        f"  KV cache: {tree['kv_tokens']} tokens ({share} each), {tree['sequences_at_context']:.1f} requests of "
+        f"{tree['context_length']}; {fraction}",
     ]
-    lines += [f"  {_line(amount)}" for amount in fit.taken]
-    lines += [f"  to be left free: {_line(amount)}" for amount in fit.needed]
-    return lines + [f"  advice: {line}" for line in fit.advice]
+    lines += [f"  {_text(one)}" for one in tree["taken"]]
+    lines += [f"  to be left free: {_text(one)}" for one in tree["needed"]]
+    return lines + [f"  advice: {line}" for line in tree["advice"]]
+
+
+def _text(amount: Mapping[str, Any]) -> str:
+    return f"{gib(amount['bytes']):>11}  {amount['name']} ({amount['source']})"
 
 
 def _line(amount: Amount) -> str:

@@ -198,7 +198,7 @@ def test_json_and_lines_carry_each_number_with_its_source() -> None:
     assert tree["kv_bytes_per_token"] == {"target": 70272, "drafter": 3072, "budgeted_by_engine": 77184}
     assert all(amount["source"] for amount in (*tree["taken"], *tree["needed"]))
     assert json.loads(json.dumps(tree, allow_nan=False)) == tree
-    assert memory_lines(fit)[0].startswith("memory of each GPU: fits (")
+    assert memory_lines(tree)[0].startswith("memory of each GPU: fits (")
 
 
 LAYOUTS = st.sampled_from([(1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1), (8, 2), (8, 4), (8, 8)])

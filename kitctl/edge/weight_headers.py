@@ -1,0 +1,37 @@
+"""Read the names and sizes of a model's tensors from the headers of its safetensors files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kitctl.kit.tensor_index import RolePatterns, Tensor, Weights, sum_weights, tensors_of_header
+
+LENGTH_BYTES = 8
+MAX_HEADER_BYTES = 100_000_000
+
+
+def read_weights(folder: str, *, patterns: RolePatterns, layers: int) -> Weights | None:
+    """The weights that lie in ``folder``, ``None`` when not all files are there and whole."""
+    where = Path(folder)
+    files = sorted(where.glob("*.safetensors"))
+    index = where / "model.safetensors.index.json"
+    try:
+        if index.is_file():
+            named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            if named != {file.name for file in files}:
+                return None
+        tensors = [tensor for file in files for tensor in _tensors_in(file)]
+    except (OSError, ValueError, KeyError, AttributeError):
+        return None
+    if not tensors:
+        return None
+    return sum_weights(tensors, patterns=patterns, layers=layers, source="read from the safetensors headers")
+
+
+def _tensors_in(file: Path) -> list[Tensor]:
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(LENGTH_BYTES), "little")
+        if length > min(MAX_HEADER_BYTES, file.stat().st_size - LENGTH_BYTES):
+            raise ValueError(f"{file} is no safetensors file")
+        return tensors_of_header(json.loads(handle.read(length)))
