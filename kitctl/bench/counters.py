@@ -36,6 +36,9 @@ def read_counters(text: str) -> Counters:
         value = _number(line.rpartition("}" if "}" in line else " ")[2])
         if value is not None:
             sums[field] = sums.get(field, 0.0) + value
+    if "\nsglang:generation_tokens_total" in f"\n{text}":
+        # SGLang's labelled counter is not there before the first cached token.
+        sums.setdefault("cached_tokens", 0.0)
     return Counters(**sums)
 
 

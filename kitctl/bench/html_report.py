@@ -183,7 +183,7 @@ COLUMNS: tuple[tuple[str, int, Pick], ...] = (
     ("E2E p99", 0, lambda p: p.e2e_ms.p99 if p.e2e_ms else None),
     ("accept", 2, lambda p: p.accept_length),
     ("requests", 0, lambda p: p.requests or None),
-    ("errors", 0, lambda p: p.errors),
+    ("errors", 0, lambda p: p.errors if p.requests else None),
 )
 
 

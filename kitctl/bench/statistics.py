@@ -102,7 +102,8 @@ def interval_of(
     drawn.sort()
     widen = _widening(len(filled))
     low, high = percentile(drawn, 0.025), percentile(drawn, 0.975)
-    return middle - (middle - low) * widen, middle + (high - middle) * widen
+    least = middle - (middle - low) * widen
+    return max(0.0, least) if low > 0 else least, middle + (high - middle) * widen
 
 
 def _widening(groups: int) -> float:

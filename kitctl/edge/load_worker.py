@@ -332,7 +332,7 @@ class Worker:
 
     def _start(self, due_ns: int, number: int) -> None:
         if not self.job["open_loop"]:
-            self._take(self.streams[number], due_ns)
+            self._take(self.streams[number])
             return
         idle = next((stream for stream in self.streams if stream.state == "idle"), None)
         if idle is None and len(self.streams) < self.job["most_streams"]:

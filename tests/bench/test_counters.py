@@ -36,7 +36,7 @@ def test_labels_are_summed_and_other_engines_understood() -> None:
             'vllm:generation_tokens_total{engine="0",name="a } b"} 10.0 1700000000',
             'vllm:generation_tokens_total{engine="1"} 5',
             "prompt_tokens_total 7",
-            "sglang:cached_tokens_total NaN",
+            "other:cached_tokens_total NaN",
         ]
     )
     assert read_counters(text) == Counters(generation_tokens=15, prompt_tokens=7)

@@ -1,0 +1,99 @@
+"""Exact answers are found in free text, and a loss is called so only beyond chance."""
+
+import json
+from importlib.resources import files
+
+import pytest
+
+from kitctl.bench.answers import Record
+from kitctl.bench.prompts import Prompt, read_prompt_set
+from kitctl.bench.scoring import change_between, score_answer, score_lines, score_of, wilson
+
+
+def judged(answer: str, text: str, match: str = "number", **record: str | None) -> bool:
+    prompt = Prompt(id="q", text="?", answer=answer, match=match)
+    found = Record(request=0, stream=0, begun_ns=0, sent_ns=0, end_ns=1, text=text, finish="stop", **record)  # type: ignore[arg-type]
+    return score_answer(prompt, found).correct
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "right"),
+    [
+        ("33", "First 7, then 65 / 2.\nAnswer: 33", True),
+        ("33", "**Answer: 33 rolls**", True),
+        ("33", "The answer is: $33$", True),
+        ("33", "So we get \\boxed{33}.", True),
+        ("33", "That makes 33", True),
+        ("33", "Answer: 34", False),
+        ("33", "I cannot tell.", False),
+        ("8487.2", "Answer: 8,487.20", True),
+        ("399.5", "Answer: 399.50", True),
+        ("1/6", "Answer: 1/6", True),
+        ("1/6", "Answer: \\frac{1}{6}", True),
+        ("1/6", "Answer: 0.1667", True),
+        ("1/6", "Answer: 0.2", False),
+        ("72", "<think>maybe 71. Answer: 71</think>Answer: 72 km/h", True),
+        ("-5", "Answer: -5", True),
+    ],
+)
+def test_numbers(answer: str, text: str, right: bool) -> None:
+    assert judged(answer, text) is right
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "right"),
+    [
+        ("Tom Achterberg", "Answer: Tom Achterberg", True),
+        ("Tom Achterberg", "It was Nadia who placed it.\nanswer: tom achterberg.", True),
+        ("Room A", "Room A", True),
+        ("node-7", 'Answer: "node-7"', True),
+        ("3.6", "Answer: 3.6.", True),
+        ("Geneva", "Answer: Basel", False),
+    ],
+)
+def test_texts(answer: str, text: str, right: bool) -> None:
+    assert judged(answer, text, "text") is right
+
+
+def test_failed_request_is_wrong() -> None:
+    assert judged("33", "Answer: 33", error="timeout") is False
+
+
+def test_wilson() -> None:
+    assert wilson(50, 100) == pytest.approx((0.404, 0.596), abs=0.001)
+    assert wilson(60, 60) == pytest.approx((0.940, 1.0), abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "worse"), [(0, 0, False), (3, 1, False), (6, 0, True), (9, 1, True), (0, 9, False)]
+)
+def test_worse_only_beyond_chance(lost: int, won: int, worse: bool) -> None:
+    before = {f"q{n}": n < 30 for n in range(60)}
+    after = {
+        key: (right and n >= lost) or (not right and n < 30 + won)
+        for n, (key, right) in enumerate(before.items())
+    }
+    found = change_between(before, after)
+    assert (len(found.lost), len(found.won), found.is_worse) == (lost, won, worse)
+    assert found.change == pytest.approx((won - lost) / 60)
+
+
+def test_the_kits_questions_have_answers_that_score() -> None:
+    text = files("kitctl.data").joinpath("quality/kit.jsonl").read_text(encoding="utf-8")
+    found = read_prompt_set("kit", text)
+    assert len(found.prompts) == 60
+    assert {prompt.category for prompt in found.prompts} == {"maths", "extraction"}
+    for prompt in found.prompts:
+        assert judged(prompt.answer or "", f"Well.\nAnswer: {prompt.answer}", prompt.match), prompt.id
+    prompts = [json.loads(line)["prompt"] for line in text.splitlines()]
+    assert len(set(prompts)) == 60
+
+
+def test_lines() -> None:
+    prompt = Prompt(id="q", category="maths", text="?", answer="1")
+    record = Record(request=0, stream=0, begun_ns=0, sent_ns=0, end_ns=1, text="Answer: 1", finish="length")
+    score = score_of([score_answer(prompt, record)])
+    assert score_lines(score, {}, None) == (
+        "all            1 of   1 right, 100.0% (20.7% to 100.0%)",
+        "1 answers ran into the token limit: raise --output-tokens",
+    )
