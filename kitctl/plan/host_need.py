@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,11 +60,13 @@ def need_of_plan(
     own_project: str | None = None,
     disk_bytes: Mapping[str, int] | None = None,
     ram_bytes: int | None = None,
+    graph_file: str | None = None,
 ) -> HostNeed:
     """What ``plan`` asks of its host. ``overlays``: those of the plan, in order, the host kind's first.
 
     ``image_cuda`` and ``image_archs``: what the image was built with and for, by its labels or its pin set.
-    ``own_project`` is given where the stack may be up already and what it holds is its own.
+    ``own_project`` is given where the stack may be up already and what it holds is its own. ``graph_file``: the
+    text of the file that NCCL_GRAPH_FILE names, where it could be read.
     """
     on_gpus = plan.gpus.driver is not GpuDriver.NONE
     ulimits = {name: value for overlay in overlays for name, value in overlay.ulimits.items()}
@@ -82,6 +85,7 @@ def need_of_plan(
         ulimits=ulimits,
         shm_size_bytes=plan.stack.serve.shm_size_bytes,
         group_sizes=group_sizes(plan.stack.parallel),
+        graph_file_gpus=graph_file_gpus(graph_file) if graph_file is not None else None,
         disk_bytes=disk_bytes or {},
         ram_bytes=ram_bytes,
         own_project=own_project,
@@ -96,3 +100,10 @@ def group_sizes(parallel: Parallel) -> tuple[int, ...]:
     """
     inner = parallel.tp // parallel.ep if parallel.ep and parallel.tp % parallel.ep == 0 else parallel.tp
     return tuple(sorted({parallel.tp, parallel.ep, inner, parallel.pp} - {1}))
+
+
+def graph_file_gpus(text: str) -> int | None:
+    """For how many GPUs a NCCL graph file (XML) was made: those of its largest channel; ``None`` when unreadable."""
+    channels = re.findall(r"<channel\b.*?</channel>", text, re.DOTALL)
+    counts = [len(set(re.findall(r'<gpu\s+dev="([^"]+)"', channel))) for channel in channels]
+    return max(counts, default=0) or None

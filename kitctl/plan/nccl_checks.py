@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from kitctl.finding import Finding, Severity
@@ -117,10 +116,3 @@ def _check_amd(
     )
     if not tuned and spans_numa_nodes(facts.topology, indices):
         yield tables.book.tell("amd-sockets-untuned", "two AMD sockets between the reserved GPUs")
-
-
-def graph_file_gpus(text: str) -> int | None:
-    """For how many GPUs a NCCL graph file (XML) was made: those of its largest channel; ``None`` when unreadable."""
-    channels = re.findall(r"<channel\b.*?</channel>", text, re.DOTALL)
-    counts = [len(set(re.findall(r'<gpu\s+dev="([^"]+)"', channel))) for channel in channels]
-    return max(counts, default=0) or None

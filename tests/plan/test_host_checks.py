@@ -27,8 +27,7 @@ from kitctl.host.read_topology import read_topology
 from kitctl.kit.stack import Parallel
 from kitctl.plan.driver_checks import arch_serves
 from kitctl.plan.host_checks import check_host
-from kitctl.plan.host_need import HostNeed, group_sizes
-from kitctl.plan.nccl_checks import graph_file_gpus
+from kitctl.plan.host_need import HostNeed, graph_file_gpus, group_sizes
 
 CASES = Path(__file__).parent.parent / "cases"
 TABLES = load_host_tables()
