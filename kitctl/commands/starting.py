@@ -43,6 +43,7 @@ class Started:
     answer: Answer | None = None
     log: str = ""
     why: str = ""
+    kv_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,5 +137,6 @@ def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answe
         container=container_state(target.container_id),
         answer=answer,
         log=read_log(target.folder),
+        kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,
         why=verdict_words(state, verdict, now_s=wall_clock_s()),
     )

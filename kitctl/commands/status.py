@@ -67,7 +67,14 @@ def status_row(container: ContainerState) -> dict[str, Any]:
         "run": container.labels.get(f"{LABEL}.run"),
         "image_id": container.image_id,
         "since": container.started_at,
-        "drift": list(find_drift(record, argv=container.argv, image_id=container.image_id)),
+        "drift": list(
+            find_drift(
+                record,
+                argv=container.argv,
+                image_id=container.image_id,
+                environment=container.environment,
+            )
+        ),
     }
 
 

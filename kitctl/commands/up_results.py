@@ -11,11 +11,12 @@ from kitctl.commands.diagnose import was_killed_for_memory
 from kitctl.commands.preparing import up_json
 from kitctl.commands.starting import Started
 from kitctl.edge.failure_book import failure_book
-from kitctl.edge.runs import now_utc, save_record
+from kitctl.edge.runs import list_records, now_utc, save_record
 from kitctl.errors import Exit
-from kitctl.finding import Severity, finding_lines
+from kitctl.finding import Finding, Severity, finding_lines
 from kitctl.plan.types import Plan
 from kitctl.result import Result
+from kitctl.watch.capacity import judge_capacity
 from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
 from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
 from kitctl.watch.start import Verdict
@@ -27,6 +28,7 @@ def record_ready(record: RunRecord, started: Started, *, seconds: float) -> RunR
         record,
         outcome=Outcome.READY,
         ready=now_utc(),
+        kv_tokens=started.kv_tokens,
         phases=(*record.phases, *started.phases, PhaseTime(name="total", seconds=round(seconds, 2))),
     )
     save_record(done)
@@ -73,7 +75,7 @@ def ready_result(plan: Plan, record: RunRecord, started: Started, report: Canary
     assert answer is not None
     findings = report.findings if report else ()
     lines = [
-        *finding_lines((*plan.findings, *findings)),
+        *finding_lines((*plan.findings, *capacity_findings(plan, record), *findings)),
         *(f"left out of the rehearsal: {path} ({why})" for path, why in plan.left_out),
         f"{plan.stack.name} answers at {record.url} as model {record.served_model}",
         f"  said: {answer.text.strip()[:200]}",
@@ -92,6 +94,25 @@ def ready_result(plan: Plan, record: RunRecord, started: Started, report: Canary
     )
     failed = any(finding.severity is not Severity.NOTE for finding in findings)
     return Result(data=data, lines=tuple(lines), exit=Exit.GATE if failed else Exit.OK)
+
+
+def capacity_findings(plan: Plan, record: RunRecord) -> tuple[Finding, ...]:
+    """What is wrong with the KV tokens of a run that became ready."""
+    last = next(
+        (
+            before.kv_tokens
+            for before in list_records()
+            if before.fingerprint == record.fingerprint and before.id != record.id and before.kv_tokens
+        ),
+        None,
+    )
+    memory = plan.memory or {}
+    return judge_capacity(
+        record.kv_tokens,
+        wanted=plan.stack.engine.max_total_tokens or memory.get("max_total_tokens"),
+        planned=memory.get("kv_tokens"),
+        last=last,
+    )
 
 
 def silent_result(plan: Plan, record: RunRecord) -> Result:

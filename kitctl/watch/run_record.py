@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from kitctl.watch.redact import redacted
+
 
 class Outcome(StrEnum):
     """Where a run's life stands."""
@@ -63,6 +65,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ended: str | None = None
     exit_code: int | None = None
     oom_killed: bool | None = None
+    kv_tokens: int | None = None
     canary: dict[str, Any] | None = None
     diagnoses: tuple[dict[str, Any], ...] = ()
     remedies: tuple[dict[str, Any], ...] = ()
@@ -76,5 +79,8 @@ def read_record(text: str) -> RunRecord:
 
 
 def record_text(record: RunRecord) -> str:
-    """The record as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode() + "\n"
+    """The record as indented JSON, secrets in environments and argvs hidden."""
+    return (
+        msgspec.json.format(msgspec.json.encode(redacted(msgspec.to_builtins(record))), indent=2).decode()
+        + "\n"
+    )

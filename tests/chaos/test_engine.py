@@ -1,0 +1,113 @@
+"""The real engine on the CPU fails as the records say, and a killed part of it is named."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+from chaos.events import Told, watch
+from chaos.faults import BY_NAME
+from chaos.measured import keep
+from chaos.test_starts import verdict_of
+from kitctl_process import KitUser, docker
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+watching = contextmanager(watch)
+SMALL = """\
+services:
+  engine:
+    mem_limit: 900m
+    memswap_limit: 900m
+x-kitctl:
+  summary: a memory limit that the engine reaches
+"""
+
+
+def up_engine(user: KitUser, *words: str) -> Told:
+    """``kitctl up cpu-demo`` with the kit's own image."""
+    run = user.start(*user.up("--no-build", "--json"), *words)
+    with run.process as process:
+        assert process.stderr is not None and process.stdout is not None
+        lines = [(time.time(), line.rstrip()) for line in process.stderr]
+        out = process.stdout.read()
+    return Told(exit_code=process.returncode, lines=lines, data=json.loads(out))
+
+
+def settle(name: str, seconds: float, *, accept: bool) -> None:
+    """Hold the measured time against the fault's bound, and keep it."""
+    fault = BY_NAME[name]
+    assert seconds <= fault.bound_s + 0.1, seconds
+    if accept:
+        keep(fault, verdict=fault.verdict, seconds=seconds)
+
+
+def died_s(user: KitUser, told: Told) -> float:
+    """The second at which the engine's main process ended, from the engine's events of the run's project."""
+    since = str(int(told.lines[0][0]) - 5)
+    events = docker(
+        "events", "--since", since, "--until", str(int(time.time()) + 1), "--filter", "event=die",
+        "--format", "{{.TimeNano}} {{.Actor.Attributes.name}}",
+    )  # fmt: skip
+    mine = [line.split()[0] for line in events.splitlines() if user.name in line]
+    return int(mine[-1]) / 1e9
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "verdict"),
+    [
+        ("engine-flag", ("--", "--no-such-flag"), "engine-flag-refused"),
+        ("engine-memory-limit", ("--add", "small"), "host-oom-killer"),
+    ],
+)
+def test_a_start_that_the_engine_refuses(
+    name: str, words: tuple[str, ...], verdict: str, kit_user: KitUser, accept: bool
+) -> None:
+    kit_user.write_config("overlays/small.yaml", SMALL)
+    told = up_engine(kit_user, *words)
+    assert (told.exit_code, verdict_of(told.data)) == (7, verdict), told.lines
+    assert kit_user.leftovers() == []
+    settle(name, told.when("engine: ") - died_s(kit_user, told), accept=accept)
+
+
+def process_of(user: KitUser, title: str) -> int:
+    """The pid on the host of the engine's process with that title."""
+    rows = docker("top", user.containers()[0], "-eo", "pid,args").splitlines()[1:]
+    return next(int(row.split()[0]) for row in rows if title in row)
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "number", "state", "codes", "every"),
+    [
+        ("engine-scheduler-killed", "sglang::scheduler", signal.SIGKILL, "failing", ["rank-killed"], "1"),
+        (
+            "engine-detokenizer-killed",
+            "sglang::detok",
+            signal.SIGKILL,
+            "failing",
+            ["detokenizer-killed"],
+            "1",
+        ),
+        ("engine-scheduler-stopped", "sglang::scheduler", signal.SIGSTOP, "unwell", None, "1"),
+        ("engine-main-killed", "launch_server", signal.SIGKILL, "crashed", None, "1"),
+    ],
+)
+def test_a_part_of_a_serving_engine_dies(
+    name: str, title: str, number: signal.Signals, state: str, codes: list[str] | None, every: str,
+    kit_user: KitUser, accept: bool,
+) -> None:  # fmt: skip
+    told = up_engine(kit_user)
+    assert told.exit_code == 0, told.lines
+    with watching(kit_user, "--every", every) as watcher:
+        watcher.wait_for("ready", timeout_s=30)
+        hit_s = time.time()
+        os.kill(process_of(kit_user, title), number)
+        at_s, change = watcher.wait_for(state, timeout_s=BY_NAME[name].bound_s + 10)
+    if codes is not None:
+        assert [found["code"] for found in change["diagnoses"]] == codes
+    settle(name, at_s - hit_s, accept=accept)
+    subprocess.run(["docker", "kill", *kit_user.containers()], check=False, capture_output=True)
+    assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
+    assert kit_user.leftovers() == []
