@@ -89,10 +89,13 @@ def classify(topology: Topology, gpu_indices: Iterable[int]) -> Verdict:
 def _class_of(pairs: dict[tuple[int, int], str | None]) -> Verdict:
     others = {pair: name for pair, name in pairs.items() if kind_of(name) is not Link.NV}
     names = " ".join(sorted({str(name) for name in pairs.values()}))
+    is_one = len(pairs) == 1
     if not others:
-        return Verdict(links=LinkClass.NVLINK_FULL, reason=f"all {len(pairs)} pairs have NVLink ({names})")
+        told = "the pair has" if is_one else f"all {len(pairs)} pairs have"
+        return Verdict(links=LinkClass.NVLINK_FULL, reason=f"{told} NVLink ({names})")
     if len(others) == len(pairs):
-        return Verdict(links=LinkClass.PCIE, reason=f"no pair of {len(pairs)} has NVLink ({names})")
+        told = "the pair has no" if is_one else f"no pair of {len(pairs)} has"
+        return Verdict(links=LinkClass.PCIE, reason=f"{told} NVLink ({names})")
     (a, b), name = next(iter(others.items()))
     count = f"{len(pairs) - len(others)} of {len(pairs)} pairs have NVLink"
     return Verdict(links=LinkClass.NVLINK_PARTIAL, reason=f"{count}; GPU{a} and GPU{b} are {name}")

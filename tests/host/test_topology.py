@@ -40,7 +40,8 @@ def test_the_verdict_is_about_the_reserved_gpus() -> None:
     assert classify(DGX1, (0, 1, 2, 3)) == Verdict(
         links=LinkClass.NVLINK_FULL, reason="all 6 pairs have NVLink (NV1 NV2)"
     )
-    assert classify(DGX1, (0, 5)).links is LinkClass.PCIE
+    assert classify(DGX1, (0, 5)) == Verdict(links=LinkClass.PCIE, reason="the pair has no NVLink (SYS)")
+    assert classify(DGX1, (0, 4)).reason == "the pair has NVLink (NV2)"
     assert classify(DGX1, (6,)).links is LinkClass.SINGLE
 
 

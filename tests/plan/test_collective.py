@@ -1,6 +1,7 @@
 """The collective proof is asked rightly, read strictly, judged, and void when the host changes."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from kitctl.plan.collective import (
 )
 from kitctl.plan.types import GpuDriver, GpuReservation
 
+CASES = Path(__file__).parent.parent / "cases"
 SETTINGS = collective_settings()
 BOOK = load_host_tables().book
 PAIR = GpuReservation(driver=GpuDriver.NVIDIA, ids=("0", "1"), indices=(0, 1))
@@ -47,13 +49,10 @@ def judged(planned: Trial, without: Trial, **other: Any) -> list[tuple[str, Seve
 
 def test_what_two_h200_gave_is_fine() -> None:
     """Measured on 2x H200, NCCL 2.28.9: 296 GB/s over NVLink, 27 GB/s with P2P off."""
-    assert judged(trial(296.149), trial(26.925), links="nvlink-full") == [
-        (
-            "collective-proven",
-            Severity.NOTE,
-            "all-reduce over GPUs 0,1 is right; P2P 296.1 GB/s, host memory 26.9 GB/s",
-        )
-    ]
+    measured = msgspec.json.decode((CASES / "answers" / "h200-2x.collective.json").read_text(), type=Proof)
+    (found,) = judge_proof(measured, book=BOOK, settings=SETTINGS)
+    assert (found.code, found.severity) == ("collective-proven", Severity.NOTE)
+    assert found.cause == "all-reduce over GPUs 0,1 is right; P2P 296.1 GB/s, host memory 26.9 GB/s"
 
 
 def test_nvlink_that_goes_through_host_memory_is_told() -> None:
