@@ -110,7 +110,7 @@ def write_tokenizer(folder: Path, size: int, media_token: str | None) -> None:
         for token in special
     ]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    model = {"type": "BPE", "vocab": {t: i for t, i in vocab.items() if t not in special}, "merges": []}
+    model = {"type": "BPE", "vocab": vocab, "merges": []}
     tokenizer = {"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": level}
     tokenizer |= {"post_processor": None, "decoder": level, "model": model}
     settings = {

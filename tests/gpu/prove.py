@@ -8,6 +8,7 @@ OUT/record.json sums up. The GPUs may be shared with other people: the add-on ov
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 KIT = HERE.parent.parent
+sys.path.insert(0, str(KIT))
 MODELS = ("dense", "moe", "copy", "random", "badfc", "badids", "kimi", "kimi-copy", "micro", "micro-drafter")
 FIRST_PORT = 30100
 
@@ -124,7 +126,7 @@ class Case:
             self.generate(temperature)
         if self.wanted.get("load"):
             result = str(self.folder / "bench.jsonl")
-            words = ["bench", "--url", self.url, "--model", "proof", "--concurrency", "1,8", "--repeats", "3"]
+            words = ["bench", "--url", self.url, "--model", "proof", "--concurrency", "8", "--repeats", "3"]
             self.run_tool("bench", [*words, "--requests", "4", "-o", result])
         if self.wanted.get("accept"):
             for temperature in ("0", "1"):
@@ -163,8 +165,9 @@ class Case:
             self.process.wait(30)
             self.facts["stop_s"] = round(time.time() - begun_s, 1)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
             self.facts["stop_s"] = None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.save_smi("nvidia-smi.stopped")
 
     def diagnose(self) -> None:
@@ -231,26 +234,21 @@ def prepare(models: Path, out: Path) -> dict[str, str]:
     return env
 
 
-def run_cases(cases: list[Case], *, deadline_s: float) -> None:
-    """One after the other; the next one is launched while the current is measured, since it imports for 35 s first."""
-    upcoming = iter(cases)
-    current = next(upcoming, None)
-    if current is not None:
-        current.launch()
-    while current is not None:
-        answered = current.wait(min(240, deadline_s - time.time()))
-        following = next(upcoming, None) if time.time() < deadline_s - 90 else None
-        if following is not None:
-            following.launch()
-        current.other = next((case for case in cases if case.name == current.wanted.get("parity_with")), None)
-        if answered:
-            current.measure()
-        if not current.wanted.get("keep"):
-            current.stop()
-        current.diagnose()
-        current = following
+def run_group(cases: list[Case], *, deadline_s: float) -> None:
+    """Launch side by side (each imports for 40 s before it touches a GPU), measure in order, stop all."""
     for case in cases:
-        case.stop()
+        case.launch()
+    try:
+        for case in cases:
+            case.other = next(
+                (other for other in cases if other.name == case.wanted.get("parity_with")), None
+            )
+            if case.wait(max(5.0, deadline_s - time.time())):
+                case.measure()
+            case.diagnose()
+    finally:
+        for case in cases:
+            case.stop()
 
 
 def main() -> None:
@@ -273,14 +271,10 @@ def main() -> None:
         case.plan()
         say(f"{case.name}: plan exit {case.facts['plan_exit']} {case.facts['plan_findings']}")
     runnable = [case for case in cases if case.facts["render_error"] is None]
-    run_cases([c for c in runnable if not c.wanted.get("together")], deadline_s=BEGUN_S + args.limit)
-    side_by_side = [case for case in runnable if case.wanted.get("together")]
-    for case in side_by_side:
-        case.launch()
-    for case in side_by_side:
-        case.wait(120)
-        case.stop()
-        case.diagnose()
+    for group in sorted({case.wanted["group"] for case in runnable}):
+        members = [case for case in runnable if case.wanted["group"] == group]
+        if time.time() < BEGUN_S + args.limit - 60:
+            run_group(members, deadline_s=BEGUN_S + args.limit - 15)
     record = {"schema": "kitctl.gpu-proof/1", "seconds": round(time.time() - BEGUN_S, 1)}
     record |= {"laws": json.loads((args.models / "laws.json").read_text())}
     record |= {"cases": {case.name: case.facts for case in cases}}

@@ -13,7 +13,7 @@ export NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVL
 [ -f /tmp/models/laws.json ] || python3 tests/gpu/make_models.py /tmp/models $kimi > /tmp/proof/models.txt 2>&1 &
 models=$!
 [ -z "$train" ] || { python3 tests/gpu/train_pair.py /tmp/models --steps 3000 > /tmp/proof/train.txt 2>&1 & trainer=$!; }
-[ -d /tmp/site/sglang ] || { unpack .gpu/site.tar.xz /tmp/site; unpack .gpu/tvm.tar.xz /tmp/tvm; unpack .gpu/triton.tar.xz /tmp/triton; }
+[ -d /tmp/site/sglang ] || { unpack .gpu/site.tar.xz /tmp/site; unpack .gpu/tvm.tar.xz /tmp/tvm; unpack .gpu/triton.tar.xz /tmp/triton; unpack .gpu/micro.tar.xz /tmp/models; }
 export PYTHONPATH=/tmp/site TVM_FFI_CACHE_DIR=/tmp/tvm TRITON_CACHE_DIR=/tmp/triton PYTHONUNBUFFERED=1
 export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo SGLANG_HOST_IP=127.0.0.1
 python3 -m compileall -q -j 12 /tmp/site/sglang /tmp/site/transformers /tmp/site/openai > /dev/null 2>&1
