@@ -1,4 +1,4 @@
-"""Does the planned stack fit the memory of the GPUs that it would get?"""
+"""Does the planned stack fit the memory of its GPUs, and its drafter the target? What is read for both."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from kitctl.edge.files import read_text_if_there
 from kitctl.edge.package_data import package_text
-from kitctl.edge.weight_headers import read_weights
+from kitctl.edge.weight_headers import read_shape, read_weights
+from kitctl.finding import Finding
 from kitctl.host.facts import HostFacts
 from kitctl.kit.drafter_facts import DrafterFacts
 from kitctl.kit.model_facts import ModelFacts
 from kitctl.kit.models_lock import ModelEntry
 from kitctl.kit.tensor_index import RolePatterns, Weights, read_role_patterns
+from kitctl.plan.drafter_proof import READABLE, TOKENIZER_FILES, TokenizerFiles, prove_drafter
 from kitctl.plan.memory_check import MemoryAnswer, check_memory, smallest_gpu, with_stated_size
 from kitctl.plan.memory_data import MemoryData, read_memory_data
 from kitctl.plan.placement import Placement
@@ -64,8 +67,31 @@ def read_planned(model: PlannedModel, patterns: RolePatterns, *, layers: int) ->
     """The weights of a model that lies complete in the store; ``None`` else."""
     if model.missing_bytes != 0:
         return None
-    return read_weights(str(PurePosixPath(model.folder) / model.inner), patterns=patterns, layers=layers)
+    return read_weights(_folder_of(model), patterns=patterns, layers=layers)
 
 
 def _computed(model: ModelFacts, entry: ModelEntry, data: MemoryData) -> Weights:
     return with_stated_size(computed_weights(model, data=data), entry.weights_bytes or entry.size_bytes)
+
+
+def judge_drafter(plan: Plan, *, entries: Mapping[str, ModelEntry], shapes: Shapes) -> tuple[Finding, ...]:
+    """What tokenizers and the drafter's header say of the pair, as far as the lock or the store hold them."""
+    planned = {model.role: model for model in plan.models}
+    if shapes.drafter is None:
+        return ()
+    return prove_drafter(
+        shapes.target,
+        shapes.drafter,
+        target_tokenizer=_tokenizer_of(planned["target"], entries["target"]),
+        drafter_tokenizer=_tokenizer_of(planned["drafter"], entries["drafter"]),
+        fc_shape=read_shape(_folder_of(planned["drafter"]), "fc.weight"),
+    )
+
+
+def _tokenizer_of(model: PlannedModel, entry: ModelEntry) -> TokenizerFiles:
+    hashes = {file.path: file.blob_name for file in entry.files if file.path in TOKENIZER_FILES}
+    return TokenizerFiles(hashes=hashes, text=read_text_if_there(f"{_folder_of(model)}/{READABLE}"))
+
+
+def _folder_of(model: PlannedModel) -> str:
+    return str(PurePosixPath(model.folder) / model.inner)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
-from kitctl.commands.memory_judging import Shapes, judge_memory
+from kitctl.commands.memory_judging import Shapes, judge_drafter, judge_memory
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.host_data import load_host_tables
@@ -147,6 +147,7 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     findings = (
         *placement.findings,
         *judge(plan, placement, facts, shapes, store_dir=store_dir),
+        *judge_drafter(plan, entries=entries, shapes=shapes),
         *memory.findings,
     )
     plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)), memory=memory.json())

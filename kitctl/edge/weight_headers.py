@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from kitctl.kit.tensor_index import RolePatterns, Tensor, Weights, sum_weights, tensors_of_header
 
@@ -30,8 +31,25 @@ def read_weights(folder: str, *, patterns: RolePatterns, layers: int) -> Weights
 
 
 def _tensors_in(file: Path) -> list[Tensor]:
+    return tensors_of_header(_header_of(file))
+
+
+def _header_of(file: Path) -> dict[str, Any]:
     with file.open("rb") as handle:
         length = int.from_bytes(handle.read(LENGTH_BYTES), "little")
         if length > min(MAX_HEADER_BYTES, file.stat().st_size - LENGTH_BYTES):
             raise ValueError(f"{file} is no safetensors file")
-        return tensors_of_header(json.loads(handle.read(length)))
+        header: dict[str, Any] = json.loads(handle.read(length))
+        return header
+
+
+def read_shape(folder: str, tensor: str) -> tuple[int, ...] | None:
+    """The shape of one tensor in the folder's safetensors files, ``None`` when it cannot be read."""
+    for file in sorted(Path(folder).glob("*.safetensors")):
+        try:
+            entry = _header_of(file).get(tensor)
+            if entry is not None:
+                return tuple(int(size) for size in entry["shape"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+    return None
