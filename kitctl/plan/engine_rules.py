@@ -130,8 +130,7 @@ def judge_rule(ready: ReadyRule, values: Mapping[str, Any]) -> Finding | None:
         return None
     if not holds(ready.when, values):
         return None
-    named = {**values, **{name: condition(values) for name, condition in ready.let.items()}}
-    texts = {name: _plain(value) for name, value in named.items()}
+    texts = _Texts({**values, **{name: condition(values) for name, condition in ready.let.items()}})
     return Finding(
         code=rule.code,
         severity=rule.severity,
@@ -161,7 +160,9 @@ def _ready(rule: Rule, source: str) -> ReadyRule:
     )
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(str(part) for part in value)
-    return str(value)
+class _Texts(dict[str, Any]):
+    """Values as a sentence writes them."""
+
+    def __getitem__(self, name: str) -> str:
+        value = super().__getitem__(name)
+        return ", ".join(str(part) for part in value) if isinstance(value, tuple) else str(value)
