@@ -41,7 +41,7 @@ def main() -> None:
         parallel=Parallel(tp=8, ep=4),
         engine=EngineSettings(mem_fraction_static=0.85, context_length=32768, trust_remote_code=True),
     )
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(COUNT):
         argv = engine_argv(
             stack,
@@ -67,8 +67,8 @@ def main() -> None:
             stack, release=RELEASE, model=model, gpu=gpu, data=memory, argv=argv, drafter=drafter
         )
         memory_findings(fit)
-    spent_s = time.perf_counter() - started
-    print(f"{COUNT / spent_s:.0f} plans/s, {spent_s / COUNT * 1000:.2f} ms each")
+    spent_s = time.process_time() - started
+    print(f"{COUNT / spent_s:.0f} plans/s of CPU time, {spent_s / COUNT * 1000:.2f} ms each")
 
 
 if __name__ == "__main__":
