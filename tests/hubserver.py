@@ -53,6 +53,7 @@ class Switches:
     cut_every: int | None = None
     stall_after: int | None = None
     rate_bytes_per_s: float | None = None
+    piece_bytes: int = 64 * 1024
     ignore_range: bool = False
     token: str | None = None
     forbid_resolve: bool = False
@@ -246,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 self.connection.close()
                 return
-            piece = data[sent : sent + 64 * 1024]
+            piece = data[sent : sent + switches.piece_bytes]
             try:
                 self.wfile.write(piece)
             except OSError:

@@ -14,6 +14,7 @@ from kitctl.commands.models_common import (
 )
 from kitctl.edge.lock_file import read_locks
 from kitctl.edge.pull import Pulled, pull_model
+from kitctl.edge.room import check_room_for_all
 from kitctl.kit.models_lock import ModelEntry
 from kitctl.result import Context, Result
 from kitctl.store.sizes import duration_text, size_text
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     settings = transfer_settings(args, context)
     entries = proven_entries(read_locks(context.kit_dir), args.models, context)
     store = store_of(args)
+    check_room_for_all(entries, store)
     pulled = [(entry, pull_model(entry, store, settings=settings, say=context.say)) for entry in entries]
     data = {
         "schema": "kitctl.models-pull/1",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from kitctl.edge.store_files import default_store, locate_model
 from kitctl.edge.transfer import unwritable
 from kitctl.errors import Exit, KitError
+from kitctl.kit.models_lock import ModelEntry
+from kitctl.store.place import Presence
 from kitctl.store.space import SpaceNeed, judge_space
 
 
@@ -44,3 +48,22 @@ def check_writable(folder: Path) -> None:
         where = existing(place)
         if not os.access(where, os.W_OK | os.X_OK):
             raise unwritable(where, f"{where} is not writable")
+
+
+def check_room_for_all(entries: Sequence[ModelEntry], store_dir: str) -> None:
+    """Raises KitError ``disk-full`` (exit 3) when the models fit one by one, but not together.
+
+    Files that the user's own cache on the same file system has take no room: they are linked.
+    """
+    needed = sum(_bytes_to_write(entry, store_dir) for entry in entries)
+    check_room(f"{len(entries)} models", store_dir, needed)
+
+
+def _bytes_to_write(entry: ModelEntry, store_dir: str) -> int:
+    cache = default_store()
+    linked = frozenset[str]()
+    if free_bytes(cache)[0] == free_bytes(store_dir)[0]:
+        there = (Presence.WHOLE, Presence.BLOB)
+        linked = frozenset(s.file.path for s in locate_model(entry, cache).seen if s.presence in there)
+    seen = locate_model(entry, store_dir).seen
+    return sum(one.bytes_to_fetch for one in seen if one.file.path not in linked)

@@ -234,8 +234,20 @@ def test_a_disk_too_small_is_refused_before_the_first_byte(
     done = big_world.pull()
     body = json.loads(done.out)
     assert (done.code, body["code"]) == (3, "disk-full")
-    assert "21.0 MB free, 26.4 MB are needed: 5.46 MB too little" in body["cause"]
+    assert "21.0 MB free, 26.4 MB are needed: 5.45 MB too little" in body["cause"]
     assert (big_world.hub.log, big_world.leftovers()) == ([], [])
+
+
+def test_two_models_that_fit_only_one_by_one_are_refused_before_the_first_byte(
+    big_world: World, small_disk: Callable[[int], Path]
+) -> None:
+    lock = big_world.root / "kit" / "models.lock"
+    lock.write_text(lock.read_text() + lock.read_text().split("version = 1\n")[1].replace(TINY, "org/other"))
+    small_disk(40)
+    done = big_world.run("pull", "--store", str(big_world.store), "--json")
+    body = json.loads(done.out)
+    assert (done.code, body["code"], big_world.hub.log) == (3, "disk-full", [])
+    assert body["evidence"] == [f"2 models in {big_world.store}: 50.3 MB"]
 
 
 def test_a_disk_that_fills_meanwhile_keeps_what_came(

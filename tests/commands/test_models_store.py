@@ -402,3 +402,12 @@ def test_models_that_kitctl_makes_are_said_to_need_no_proof(empty: World) -> Non
     assert (done.code, done.err) == (0, "kitctl/demo: kitctl makes its files itself, nothing to prove\n")
     shape = empty.run("inspect", "kitctl/demo", "--json").data
     assert (shape["name"], shape["origin"]) == ("kitctl/demo", "kitctl itself")
+
+
+def test_the_store_is_named_by_its_variable_or_is_hugging_faces_own(empty: World) -> None:
+    empty.more_env["KITCTL_STORE"] = str(empty.store)
+    assert empty.run("list", "--json").data["store"] == str(empty.store)
+    empty.more_env.clear()
+    assert empty.run("list", "--json").data["store"] == str(empty.hf_cache)
+    empty.more_env["HF_HUB_CACHE"] = "/elsewhere"
+    assert empty.run("list", "--json").data["store"] == "/elsewhere"

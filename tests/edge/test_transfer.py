@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hubserver import Hub, Repo
+from hubserver import Hub, Repo, Switches
 from model_world import TINY, random_bytes
 
 from kitctl.edge.streams import Source
@@ -170,6 +171,16 @@ def test_a_stall_is_ended_and_the_file_goes_on(place: Place) -> None:
     place.fetch(stall_s=1.0)
     assert place.blob.read_bytes() == DATA
     assert place.said.lines == [f"{PATH}: no byte came for 1 s at 2.10 MB, going on in 0.1 s"]
+
+
+def test_a_stream_that_merely_trickles_counts_as_stalled(place: Place) -> None:
+    place.hub.switches.piece_bytes, place.hub.switches.rate_bytes_per_s = 100, 1000.0
+    place.said.on_line = lambda: setattr(place.hub, "switches", Switches())
+    place.fetch(stall_s=1.0)
+    assert place.blob.read_bytes() == DATA
+    assert re.fullmatch(
+        rf"{PATH}: only \d+ bytes came in 1 s at .*, going on in 0.1 s", place.said.lines[0]
+    )
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
