@@ -61,7 +61,7 @@ class Place:
     blob: Path
     said: Said = field(default_factory=Said)
 
-    def fetch(self, *, tries: int = 2, stall_s: float = 20.0, file: LockedFile = FILE) -> None:
+    def fetch(self, *, tries: int = 2, stall_s: float = 300.0, file: LockedFile = FILE) -> None:
         url = f"{self.hub.url}/{TINY}/resolve/{'a' * 40}/{PATH}"
         source = Source(entry=ENTRY, file=file, url=url)
         patience = Patience(tries=tries, stall_s=stall_s)
