@@ -84,7 +84,7 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
 def prepare_run(planned: Planned, args: argparse.Namespace, context: Context) -> RunRecord:
     """Image and models, each timed; the record of the run that may now start."""
     clock = monotonic_s()
-    image_id = ensure_image(planned, may_build=not args.no_build, context=context)
+    image_id = ensure_image(planned, may_build=not args.no_build, context=context, skip=frozenset(args.skip))
     phases, clock = lap((), "image", clock, context)
     models = ensure_models(planned, may_pull=not args.no_pull, context=context)
     phases, _ = lap(phases, "model", clock, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kitctl.commands.image_proof import prove_image
 from kitctl.commands.planning import Planned
 from kitctl.edge.demo_store import ensure_demo_model
 from kitctl.edge.docker_engine import image_id
@@ -40,14 +41,19 @@ def up_json(plan: Plan, *, outcome: str, **more: object) -> dict[str, object]:
     return {"schema": "kitctl.up/1", "outcome": outcome, "plan": plan_json(plan), **more}
 
 
-def ensure_image(planned: Planned, *, may_build: bool, context: Context) -> str:
+def ensure_image(
+    planned: Planned, *, may_build: bool, context: Context, skip: frozenset[str] = frozenset()
+) -> str:
     """The image's id, built first when it is not there.
 
-    Raises KitError ``image-missing`` (exit 3) when it may not or cannot be built, and what a build raises (exit 4).
+    Raises KitError (exit 3) ``image-missing`` when it may not or cannot be built, ``image-pins-differ`` and
+    ``image-failed`` for one that is not as pinned or failed its test, and what a build raises (exit 4).
     """
     image = planned.plan.image
     found = image_id(image.reference)
     if found is not None:
+        for finding in prove_image(image, skip=skip):
+            context.say(f"image: {finding.cause}")
         return found
     if not may_build or image.name is None:
         raise _image_missing(image.reference, can_build=image.name is not None)

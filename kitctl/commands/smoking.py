@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from kitctl.commands.building import load_pin_file, load_pins
 from kitctl.commands.judging import judge_launch_lines, plans_of_image
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.files import read_text
+from kitctl.edge.files import read_text, write_atomic
 from kitctl.edge.image_store import save_image_record
 from kitctl.edge.inside import how_it_ended, run_inside
 from kitctl.edge.kit_files import load_pin_texts
@@ -15,6 +15,8 @@ from kitctl.edge.runs import now_utc
 from kitctl.kit.image_record import ImageRecord, SmokeCheck
 from kitctl.kit.pins import lock_of
 from kitctl.plan.argument_check import launch_line_checks
+from kitctl.plan.image_diff import read_contents
+from kitctl.plan.sbom import sbom_text
 from kitctl.plan.smoke import read_smoke, smoke_question
 from kitctl.result import Context
 
@@ -33,7 +35,8 @@ def smoke_image(kit_dir: str, record: ImageRecord, context: Context) -> ImageRec
     smoke = read_smoke(done.stdout, image_id=record.image_id, at=now_utc(), ended=how_it_ended(done))
     smoke = replace(smoke, checks=(*smoke.checks, *_stack_checks(kit_dir, record)))
     checked = replace(record, smoke=smoke)
-    save_image_record(checked)
+    path = save_image_record(checked)
+    write_atomic(path.removesuffix(".json") + ".cdx", _bill_of_materials(kit_dir, checked))
     for check in smoke.checks:
         context.say(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
     return checked
@@ -47,3 +50,9 @@ def _stack_checks(kit_dir: str, record: ImageRecord) -> tuple[SmokeCheck, ...]:
     archs = pins.pin_sets[record.release].arch
     judged = judge_launch_lines(record.image_id, kit_dir, planned, pins=pins, archs=archs)
     return launch_line_checks(judged.answers, judged.findings, seconds=monotonic_s() - started)
+
+
+def _bill_of_materials(kit_dir: str, record: ImageRecord) -> str:
+    program = read_text(f"{kit_dir}/images/{record.image}/inside/list_contents.py")
+    done = run_inside(record.image_id, program, "packages")
+    return sbom_text(read_contents(done.stdout or done.stderr, reference=record.reference), record)

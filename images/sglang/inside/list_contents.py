@@ -1,6 +1,6 @@
 """Print what an image holds as one JSON object: Python packages, distribution packages, files.
 
-usage: python - [content] < list_contents.py   With `content` each file's sha256 is read too.
+usage: python - [content|packages] < list_contents.py   `content`: each file's sha256 too; `packages`: no files.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ print(
                 for dist in metadata.distributions()
             },
             "debian": dict(line.split() for line in debs.stdout.splitlines()),
-            "files": files(),
+            "files": {} if "packages" in sys.argv[1:] else files(),
         }
     )
 )
