@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Ranks = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
@@ -27,10 +28,10 @@ class Graphs(StrEnum):
 class Parallel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The parallel layout: GPUs = dp * tp * pp; ep splits experts inside tp."""
 
-    tp: Count = 1
-    ep: Count = 1
-    pp: Count = 1
-    dp: Count = 1
+    tp: Ranks = 1
+    ep: Ranks = 1
+    pp: Ranks = 1
+    dp: Ranks = 1
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kitctl.errors import Exit, KitError
@@ -12,7 +12,9 @@ from kitctl.host.facts import Gpu, HostFacts, Topology
 from kitctl.host.topology import best_gpu_set
 
 BUSY_SHARE = 0.02
-_RANGE = re.compile(r"^(\d+)-(\d+)$")
+MOST_GPUS = 1000
+_RANGE = re.compile(r"([0-9]{1,3})-([0-9]{1,3})")
+_INDEX = re.compile(r"[0-9]{1,3}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +34,11 @@ def read_gpu_list(text: str) -> tuple[str, ...]:
     """
     ids: list[str] = []
     for word in [part.strip() for part in text.split(",") if part.strip()]:
-        span = _RANGE.match(word)
+        span = _RANGE.fullmatch(word)
         if span and int(span[1]) <= int(span[2]):
             ids += [str(index) for index in range(int(span[1]), int(span[2]) + 1)]
-        elif word.isdigit() or word.startswith(("GPU-", "MIG-")):
-            ids.append(word)
+        elif _INDEX.fullmatch(word) or word.startswith(("GPU-", "MIG-")):
+            ids.append(word if word.startswith(("GPU-", "MIG-")) else str(int(word)))
         else:
             raise _bad(text, f"{word!r} is neither an index, a range nor a UUID")
     if len(set(ids)) != len(ids) or not ids:
@@ -47,11 +49,16 @@ def read_gpu_list(text: str) -> tuple[str, ...]:
 def choose_gpus(facts: HostFacts, *, wanted: str | None, count: int) -> GpuChoice:
     """The GPUs for a stack that uses ``count``: those the user named, else the closest free ones of one model.
 
-    Findings: ``gpus-unknown``, ``gpus-missing``, ``gpu-count-mismatch``, ``gpu-not-there`` (all block).
+    Findings: ``gpus-unknown``, ``gpus-missing``, ``gpu-count-mismatch``, ``gpu-not-there``,
+    ``gpu-twice`` (all block).
     """
     if facts.gpus is None:
         reason = facts.unknown.get("gpus", "no probe of the GPUs was made")
-        ids = read_gpu_list(wanted) if wanted and wanted != "all" else tuple(map(str, range(count)))
+        ids = (
+            read_gpu_list(wanted)
+            if wanted and wanted != "all"
+            else tuple(map(str, range(min(count, MOST_GPUS))))
+        )
         indices = tuple(int(gpu) for gpu in ids if gpu.isdigit())
         return GpuChoice(ids=ids, indices=indices, reason="facts unknown", findings=(_unknown(reason),))
     if wanted is None:
@@ -96,6 +103,8 @@ def _judge(
     findings: list[Finding] = []
     if gone:
         findings.append(_not_there(gone, gpus))
+    elif len(set(indices)) != len(indices):
+        findings.append(_twice(chosen, by_id))
     elif len(chosen) != count:
         findings.append(_wrong_count(len(chosen), count, len(gpus)))
     return indices, tuple(findings)
@@ -118,6 +127,16 @@ def _not_there(gone: Sequence[str], gpus: Sequence[Gpu]) -> Finding:
         cause=f"the host has no GPU {', '.join(gone)}",
         evidence=tuple(f"{gpu.index}: {gpu.name} {gpu.uuid or ''}".rstrip() for gpu in gpus),
         remedy="choose from those with --gpus",
+    )
+
+
+def _twice(chosen: Sequence[str], by_id: Mapping[str, Gpu]) -> Finding:
+    same = [other for other in chosen if by_id[other].index in [by_id[c].index for c in chosen if c != other]]
+    return Finding(
+        code="gpu-twice",
+        severity=Severity.BLOCK,
+        cause=f"--gpus names a GPU twice: {' and '.join(same[:2])} are the same",
+        remedy="name each GPU once, by index or by UUID",
     )
 
 

@@ -43,7 +43,11 @@ def place_stack(
     if fixed is not None and not stack_wants_gpus(request, overlays, stage=stack.image.stage):
         reason = "--rehearse" if request.rehearse else f"image stage {stack.image.stage}"
         reason = "--overlay" if request.overlay else reason
-        return Placement(overlays=(fixed, *addons), overlay_reason=f"{fixed.block.summary}: {reason}")
+        return Placement(
+            overlays=(fixed, *addons),
+            overlay_reason=f"{fixed.block.summary}: {reason}",
+            findings=(_not_reserved(fixed.name, request.gpus),) if request.gpus else (),
+        )
     gpus = choose_gpus(facts, wanted=request.gpus, count=stack.gpu_count)
     return _place_on_gpus(gpus, request, addons, overlays=overlays, facts=facts)
 
@@ -75,6 +79,15 @@ def _place_on_gpus(
 def _archs(facts: HostFacts, indices: tuple[int, ...]) -> tuple[str, ...]:
     reserved = [gpu for gpu in facts.gpus or () if gpu.index in indices]
     return tuple(sorted({gpu.compute_capability for gpu in reserved if gpu.compute_capability}))
+
+
+def _not_reserved(overlay: str, gpus: str) -> Finding:
+    return Finding(
+        code="gpus-not-reserved",
+        severity=Severity.NOTE,
+        cause=f"the overlay {overlay} reserves no GPUs, so --gpus {gpus} changes nothing",
+        remedy="leave --gpus out, or choose a stack for GPUs",
+    )
 
 
 def _links_unknown(reason: str) -> Finding:
