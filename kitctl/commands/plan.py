@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.plan_views import diff, why
 from kitctl.commands.planning import add_plan_arguments, make_plan
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
@@ -17,11 +18,23 @@ from kitctl.store.sizes import size_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``plan``."""
     add_plan_arguments(parser)
+    view = parser.add_mutually_exclusive_group()
+    view.add_argument(
+        "--why", metavar="FIELD", help="say what set this value: parallel.ep, --tp-size, overlay ..."
+    )
+    view.add_argument(
+        "--diff", metavar="STACK|RUN", help="say in what another stack or a recorded run differs"
+    )
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """The plan; exit 3 when a finding blocks."""
-    plan = make_plan(args, context).plan
+    """The plan; exit 3 when a finding blocks. ``--why`` and ``--diff`` look at it and end with 0."""
+    planned = make_plan(args, context)
+    if args.why:
+        return why(planned, args.why)
+    if args.diff:
+        return diff(args, context, planned, args.diff)
+    plan = planned.plan
     blocked = bool(blocking(plan.findings))
     return Result(
         data=plan_json(plan), lines=tuple(plan_lines(plan)), exit=Exit.REFUSED if blocked else Exit.OK

@@ -45,6 +45,17 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: str
     kind: Kind
     spellings: tuple[Spelling, ...]
+    path: str | None = None
+
+    @property
+    def stack_path(self) -> str:
+        """The dotted path of the stack file that says it."""
+        return self.path or f"engine.{self.name}"
+
+    def flags(self) -> frozenset[str]:
+        """Every flag that spells it, in any release."""
+        words = [word for one in self.spellings for choice in one.choices.values() for word in choice]
+        return frozenset(word for word in (*(one.flag for one in self.spellings), *words) if word[:2] == "--")
 
 
 class Spellings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -101,3 +101,58 @@ def test_a_plan_for_a_person_shows_what_takes_what(kit_user: KitUser) -> None:
     assert any(
         line.endswith("experts (computed from config.json, sharded by tp 8, ep 4, pp 1)") for line in lines
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("parallel.ep", 4, "set in compose/stacks/ep4-dflash.yaml"),
+        ("mem_fraction_static", 0.85, "set in compose/parts/kimi-k2.6.yaml"),
+        (
+            "--tp-size",
+            "8",
+            "spelling of parallel.tp in SGLang 0.5.16; set in compose/stacks/ep4-dflash.yaml",
+        ),
+        ("engine.kv_cache_dtype", None, "left out: SGLang's default"),
+        ("serve.stop_grace_s", 60, "left out: the default of a stack"),
+        ("environment.NCCL_P2P_LEVEL", "SYS", "environment of overlay pcie: GPUs linked by PCIe"),
+        ("--disable-custom-all-reduce", True, "flags of overlay pcie: GPUs linked by PCIe"),
+        ("overlay", "pcie", "no pair of 28 has NVLink (PHB SYS)"),
+        ("memory.experts", None, "computed from config.json, sharded by tp 8, ep 4, pp 1"),
+    ],
+)
+def test_why_names_file_flag_fact_or_rule(kit_user: KitUser, field: str, value: object, reason: str) -> None:
+    done = kit_user.run("plan", "ep4-dflash", "--facts", str(PRO_6000), "--json", f"--why={field}")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["reason"]) == (0, reason)
+    assert field == "memory.experts" or found["value"] == value
+
+
+def test_why_of_a_set_value_names_the_option(kit_user: KitUser) -> None:
+    done = kit_user.run(
+        "plan", "tp8", "--facts", str(PRO_6000), "--set", "parallel.ep=2", "--why", "parallel.ep"
+    )
+    assert done.stdout.splitlines() == ["parallel.ep = 2", "  because: set in --set parallel.ep"]
+
+
+def test_why_of_an_unknown_field_names_the_nearest(kit_user: KitUser) -> None:
+    done = kit_user.run("plan", "tp8", "--facts", str(PRO_6000), "--why", "paralel.tp")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[:2] == [
+        "kitctl: the plan has no field 'paralel.tp' (unknown-field)",
+        "  seen: did you mean 'parallel.tp'?",
+    ]
+
+
+def test_diff_against_another_stack_names_flags_and_memory(kit_user: KitUser) -> None:
+    done = kit_user.run("plan", "ep4", "--facts", str(PRO_6000), "--diff", "tp8", "--json")
+    rows = {row["field"]: (row["here"], row["there"]) for row in json.loads(done.stdout)["differences"]}
+    assert done.returncode == 0
+    assert rows["argv.--ep-size"] == ("4", "1")
+    assert "argv.--tp-size" not in rows
+
+
+def test_diff_against_what_is_not_there(kit_user: KitUser) -> None:
+    done = kit_user.run("plan", "ep4", "--facts", str(PRO_6000), "--diff", "tp9")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "kitctl: 'tp9' is neither a stack nor a recorded run (unknown-plan)"
