@@ -99,11 +99,13 @@ def judge_index(path: str, index: Mapping[str, str], headers: Mapping[str, Heade
     ``headers``: the readable headers by path. ``path``: the index file's own path.
     """
     folder = PurePosixPath(path).parent
+    named: dict[str, set[str]] = {}
+    for tensor, shard in index.items():
+        named.setdefault(shard, set()).add(tensor)
     verdicts: list[FileVerdict] = []
-    for shard in sorted(set(index.values())):
+    for shard, tensors in sorted(named.items()):
         header = headers.get(str(folder / shard))
-        named = {tensor for tensor, where in index.items() if where == shard}
-        lost = sorted(named - header.tensors) if header else []
+        lost = sorted(tensors - header.tensors) if header else []
         if lost:
             cause = f"lacks {len(lost)} of the tensors that {path} places in it"
             verdicts.append(
@@ -115,7 +117,7 @@ def judge_index(path: str, index: Mapping[str, str], headers: Mapping[str, Heade
 def missing_shards(path: str, index: Mapping[str, str], known: Sequence[str]) -> list[FileVerdict]:
     """The shards that an index names and the folder or lock does not have."""
     folder = PurePosixPath(path).parent
-    lost = sorted({str(folder / shard) for shard in index.values()} - set(known))
+    lost = sorted({str(folder / shard) for shard in set(index.values())} - set(known))
     cause = f"is named by {path} and is not there"
     return [FileVerdict(path=shard, fault=Fault.SHARD, cause=cause) for shard in lost]
 
