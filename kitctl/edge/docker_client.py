@@ -11,7 +11,7 @@ from typing import Any
 from kitctl.edge.process import run_process
 from kitctl.errors import Exit, KitError
 
-_TIMEOUT_S = 20
+_TIMEOUT_S = 60
 
 
 @cache
