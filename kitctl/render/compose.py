@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ LAUNCHER_FILE = "serve_with_key.py"
 KEY_VARIABLE = "KITCTL_API_KEY_FILE"
 
 _BOOT_POLICY = "unless-stopped"
+_LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_PLAIN = re.compile(r"(--)?[A-Za-z/].*", re.DOTALL)
 
 
 def render_compose(
@@ -103,8 +106,9 @@ def labels(plan: Plan) -> dict[str, str]:
 
 def base_url(plan: Plan) -> str:
     """Where a client on the host reaches the stack."""
-    host = "127.0.0.1" if plan.published.bind in ("0.0.0.0", "::") else plan.published.bind
-    return f"http://{host}:{plan.published.port}"
+    bind = plan.published.bind
+    host = _LOOPBACK_OF.get(bind, bind)
+    return f"http://{f'[{host}]' if ':' in host else host}:{plan.published.port}"
 
 
 def fingerprint(plan: Plan) -> str:
@@ -176,8 +180,12 @@ _Dumper.add_representer(str, lambda dumper, text: _scalar(dumper, text))
 
 
 def _scalar(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Text, with ``$`` doubled so that compose does not interpolate it."""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text.replace("$", "$$"))
+    """Text, with ``$`` doubled so that compose does not interpolate it.
+
+    What might be a number is quoted: compose's reader takes ``1e3`` for one, PyYAML's does not.
+    """
+    style = None if _PLAIN.fullmatch(text) else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text.replace("$", "$$"), style=style)
 
 
 def _yaml(tree: Mapping[str, Any]) -> str:
