@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+
 from kitctl.kit.image_record import ImageRecord
 from kitctl.plan.image_diff import Contents
 

@@ -26,7 +26,6 @@ GPU_MODULES = ["flashinfer", "tvm_ffi", "deep_gemm", "torchao", "openai_harmony"
 KERNEL = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
-#include <cub/cub.cuh>
 extern "C" __global__ void twice(__nv_bfloat16 *x) { x[threadIdx.x] = __hadd(x[threadIdx.x], x[threadIdx.x]); }
 """
 
@@ -138,23 +137,14 @@ def compiler() -> str:
     need(Path(nvcc).exists(), "nvcc is missing")
     said = run(nvcc, "--version").stdout
     need(f"release {ASKED['cuda']}" in said, f"nvcc is not {ASKED['cuda']}: {said.splitlines()[-2:]}")
+    source, linked = str(WORK / "kernel.cu"), str(WORK / "kernel.so")
     for arch in ASKED["arch"]:
-        name = f"sm_{arch.replace('.', '')}"
-        for suffix in ("", "a"):
-            target = str(WORK / f"{name}{suffix}.o")
-            done = run(nvcc, f"-arch={name}{suffix}", "-c", str(WORK / "kernel.cu"), "-o", target)
-            need(done.returncode == 0, f"{name}{suffix}: {tail(done)}")
-    done = run(
-        nvcc,
-        "-shared",
-        "-Xcompiler",
-        "-fPIC",
-        "-lcuda",
-        "-L/usr/local/cuda/lib64/stubs",
-        str(WORK / "kernel.cu"),
-        "-o",
-        str(WORK / "kernel.so"),
-    )
+        number = arch.replace(".", "")
+        both = [f"-gencode=arch=compute_{number}{x},code=sm_{number}{x}" for x in ("", "a")]
+        done = run(nvcc, *both, "-Xcompiler", "-fPIC", "-c", source, "-o", str(WORK / f"{number}.o"))
+        need(done.returncode == 0, f"{arch}: {tail(done)}")
+    objects = [str(WORK / f"{arch.replace('.', '')}.o") for arch in ASKED["arch"][:1]]
+    done = run(nvcc, "-shared", "-lcuda", "-L/usr/local/cuda/lib64/stubs", *objects, "-o", linked)
     need(done.returncode == 0, f"link: {tail(done)}")
     return f"nvcc {ASKED['cuda']} compiles for {' '.join(ASKED['arch'])} (and their a variants) and links"
 
