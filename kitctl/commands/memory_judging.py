@@ -17,7 +17,7 @@ from kitctl.kit.models_lock import ModelEntry
 from kitctl.kit.tensor_index import RolePatterns, Weights, read_role_patterns
 from kitctl.plan.drafter_proof import READABLE, TOKENIZER_FILES, TokenizerFiles, prove_drafter
 from kitctl.plan.memory_check import MemoryAnswer, check_memory, smallest_gpu, with_stated_size
-from kitctl.plan.memory_data import MemoryData, read_memory_data
+from kitctl.plan.memory_data import read_memory_data
 from kitctl.plan.placement import Placement
 from kitctl.plan.types import Plan, PlannedModel
 from kitctl.plan.weights import computed_weights
@@ -54,7 +54,7 @@ def judge_memory(
         argv=plan.argv,
         model=model,
         drafter=drafter,
-        weights=held or _computed(model, entries["target"], data),
+        weights=held or stated_weights(model, entries["target"]),
         drafter_weights=read_planned(drafted, patterns, layers=drafter.layers)
         if drafted and drafter
         else None,
@@ -70,7 +70,9 @@ def read_planned(model: PlannedModel, patterns: RolePatterns, *, layers: int) ->
     return read_weights(_folder_of(model), patterns=patterns, layers=layers)
 
 
-def _computed(model: ModelFacts, entry: ModelEntry, data: MemoryData) -> Weights:
+def stated_weights(model: ModelFacts, entry: ModelEntry) -> Weights:
+    """Weights computed from config.json, no less than what the lock states of their size."""
+    data = read_memory_data(package_text("engine_memory.toml"))
     return with_stated_size(computed_weights(model, data=data), entry.weights_bytes or entry.size_bytes)
 
 

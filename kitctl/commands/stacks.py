@@ -12,13 +12,25 @@ from kitctl.result import Context, Result
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of ``stacks``."""
-    del parser
+    """Options of ``stacks``: alone it lists, ``new`` proposes one."""
+    from kitctl.commands import stacks_new
+
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    proposed = verbs.add_parser(
+        "new",
+        help="propose a stack for a model on this host",
+        description="Layouts that fit, ranked.",
+        allow_abbrev=False,
+    )
+    stacks_new.add_arguments(proposed)
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """All stacks with their layout. Raises KitError (exit 2) for a broken stack file."""
-    del args
+    """All stacks with their layout, or a new one. Raises KitError (exit 2) for a broken stack file."""
+    if args.verb == "new":
+        from kitctl.commands import stacks_new
+
+        return stacks_new.run(args, context)
     texts = load_kit_texts(find_kit(context.kit_dir))
     stacks = [resolve_stack(texts, name) for name in stack_names(texts)]
     rows = [(found.stack.name, layout_text(found), found.stack.summary) for found in stacks]

@@ -194,7 +194,7 @@ def _fit_stage(case: Case, sizes: EngineSizes, *, stage: int, most: int | None =
         free_bytes_uncapped=uncapped_free,
         taken=taken,
         needed=needed,
-        advice=advise(room, sizes, needed=needed),
+        advice=advise(room, sizes, needed=needed, most=case.data.fraction.advise_most),
         stage=stage,
         weights_source=case.weights.source,
     )

@@ -69,6 +69,7 @@ class FractionRule(Table, frozen=True, kw_only=True):
     prefill_graphs_mla_mib: int
     large_gpu_above_mib: int
     large_gpu_floor_mib: int
+    advise_most: float
     vision_base: float
     vision_layers: int
     vision_hidden: int

@@ -57,10 +57,11 @@ def judge_fit(room: Room, sizes: EngineSizes, *, needed: tuple[Amount, ...]) -> 
     return Verdict.FITS, f"{free} will be free when it is ready, {gib(wanted)} may be needed"
 
 
-def advise(room: Room, sizes: EngineSizes, *, needed: tuple[Amount, ...]) -> tuple[str, ...]:
-    """What would use the memory better, most useful first."""
+def advise(room: Room, sizes: EngineSizes, *, needed: tuple[Amount, ...], most: float) -> tuple[str, ...]:
+    """What would use the memory better, most useful first; no fraction above ``most`` is advised."""
     wanted = sum(amount.size_bytes for amount in needed)
     best = int((sizes.fraction + (room.free - wanted) / room.before) * 100) / 100
+    best = min(best, max(most, sizes.fraction if best > sizes.fraction else 0.0))
     least = room.loaded / room.before
     found: list[str] = []
     if least > NEARLY_ALL:
