@@ -19,11 +19,31 @@ def page(
     results: Sequence[ResultFile], *, css: str, acceptances: Sequence[Mapping[str, Any]] = (), made_by: str
 ) -> str:
     """The whole page. ``acceptances``: objects that ``kitctl accept --json`` printed."""
-    found = differences(results) if len(results) > 1 else ()
     names = ", ".join(escape(result.head.label) for result in results)
     body = [
         "<h1>Throughput and latency over concurrency</h1>",
         f'<p class="soft">{names} · {escape(made_by)}</p>',
+        *result_sections(results, acceptances=acceptances),
+    ]
+    return document(f"kitctl: {names}", body, css=css)
+
+
+def document(title: str, body: Iterable[str], *, css: str) -> str:
+    """A page of the report's look around ``body``. ``title`` and ``body`` are HTML already."""
+    head = (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
+    )
+    return head + "\n".join([*body, "</body>", "</html>", ""])
+
+
+def result_sections(
+    results: Sequence[ResultFile], *, acceptances: Sequence[Mapping[str, Any]] = ()
+) -> tuple[str, ...]:
+    """Tables, plots and remarks of results that were measured under the same load."""
+    found = differences(results) if len(results) > 1 else ()
+    return (
         *_throughput(results),
         *_legend(results),
         *_plots(results, acceptances),
@@ -31,16 +51,11 @@ def page(
         *_changes(found),
         *_remarks(results),
         *_heads(results),
-    ]
-    head = (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>kitctl: {names}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
     )
-    return head + "\n".join([*body, "</body>", "</html>", ""])
 
 
-def _table(head: Sequence[str], rows: Iterable[str]) -> list[str]:
+def table(head: Sequence[str], rows: Iterable[str]) -> list[str]:
+    """A table that scrolls on narrow screens; ``head`` as text, ``rows`` as HTML."""
     cells = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     return [
         f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>',
@@ -79,7 +94,7 @@ def _throughput(results: Sequence[ResultFile]) -> Iterable[str]:
             f'<tr data-table="throughput"><th scope="row">{escape(result.head.label)}</th>{"".join(cells)}</tr>'
         )
     yield "<h2>Output tokens per second</h2>"
-    yield from _table(["", *(load_label(load) for load in loads)], rows)
+    yield from table(["", *(load_label(load) for load in loads)], rows)
     lines = list(winner_lines(winners(results)))
     if lines:
         yield f"<p>{'<br>'.join(escape(line) for line in lines)}</p>"
@@ -195,7 +210,7 @@ def _latencies(results: Sequence[ResultFile]) -> Iterable[str]:
             cells = "".join(_cell(pick(point), digits, valid=point.valid) for _, digits, pick in COLUMNS)
             rows.append(f'<tr data-table="points"><th scope="row">{name}</th>{cells}</tr>')
     yield "<h2>All points</h2>"
-    yield from _table(["", *(title for title, _, _ in COLUMNS)], rows)
+    yield from table(["", *(title for title, _, _ in COLUMNS)], rows)
 
 
 def _changes(found: Sequence[Difference]) -> Iterable[str]:
@@ -215,7 +230,7 @@ def _changes(found: Sequence[Difference]) -> Iterable[str]:
             f"<td>{difference.verdict}</td></tr>"
         )
     yield "<h2>Changes of throughput</h2>"
-    yield from _table(["", "change", "95 % interval", "verdict"], rows)
+    yield from table(["", "change", "95 % interval", "verdict"], rows)
 
 
 def _remarks(results: Sequence[ResultFile]) -> Iterable[str]:

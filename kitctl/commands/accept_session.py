@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -127,25 +128,57 @@ def _no_drafter(server: Server, records: Sequence[Record]) -> KitError:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlainAnswers:
+    """Greedy answers without a drafter, each with its candidates: one at a time, and the same again in a batch."""
+
+    prompts: tuple[str, ...]
+    alone: tuple[Record, ...]
+    again: tuple[Record, ...]
+
+
 def measure_parity(
     server: Server, plain: Server, dataset: PromptSet, args: argparse.Namespace, context: Context
 ) -> Parity:
     """Greedy answers of both servers to the same prompts, one at a time, and the plain one's again in a batch."""
+    return compare_answers(server, take_answers(plain, dataset, args, context), dataset, args, context)
+
+
+def take_answers(
+    plain: Server, dataset: PromptSet, args: argparse.Namespace, context: Context
+) -> PlainAnswers:
+    """What the server without drafter answers. Raises KitError ``parity-failed`` (exit 10)."""
     prompts = dataset.prompts[: args.prompts or PARITY_PROMPTS]
-    spec = msgspec.structs.replace(
-        _spec(server, dataset, args), endpoint=Endpoint.GENERATE, temperature=0.0, output_tokens=PARITY_TOKENS
-    )
-    other = msgspec.structs.replace(spec, model=plain.model)
+    spec = _parity_spec(plain, dataset, args)
     asked: dict[str, object] = {"return_logprob": True, "top_logprobs_num": CANDIDATES}
     context.say(f"parity: {len(prompts)} prompts, without drafter")
-    alone = ask_all(plain, other, prompts, streams=1, extra=asked)
-    again = ask_all(plain, other, prompts, streams=PARITY_BATCH, extra=asked)
+    alone = ask_all(plain, spec, prompts, streams=1, extra=asked)
+    again = ask_all(plain, spec, prompts, streams=PARITY_BATCH, extra=asked)
+    _require_answers((*alone, *again))
+    return PlainAnswers(prompts=tuple(prompt.id for prompt in prompts), alone=alone, again=again)
+
+
+def compare_answers(
+    server: Server, answers: PlainAnswers, dataset: PromptSet, args: argparse.Namespace, context: Context
+) -> Parity:
+    """Ask the server with drafter the prompts of ``answers``; compare. Raises KitError ``parity-failed`` (10)."""
     context.say("parity: the same prompts with drafter")
-    drafted = ask_all(server, spec, prompts, streams=1)
-    for record in (*alone, *again, *drafted):
+    prompts = dataset.prompts[: len(answers.prompts)]
+    drafted = ask_all(server, _parity_spec(server, dataset, args), prompts, streams=1)
+    _require_answers(drafted)
+    return judge_parity(answers.prompts, answers.alone, answers.again, drafted)
+
+
+def _parity_spec(server: Server, dataset: PromptSet, args: argparse.Namespace) -> Spec:
+    return msgspec.structs.replace(
+        _spec(server, dataset, args), endpoint=Endpoint.GENERATE, temperature=0.0, output_tokens=PARITY_TOKENS
+    )
+
+
+def _require_answers(records: Sequence[Record]) -> None:
+    for record in records:
         if record.error is not None:
             raise _parity_failed(record)
-    return judge_parity([prompt.id for prompt in prompts], alone, again, drafted)
 
 
 def _parity_failed(record: Record) -> KitError:

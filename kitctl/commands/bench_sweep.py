@@ -114,15 +114,15 @@ def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> list[R
         if key not in ramps:
             session.say(f"{step.name}: warm-up")
             ramps[key] = warm_up(session, step)
-        repeat = _measure_calmly(session, step, ramps[key])
+        repeat = measure_calmly(session, step, ramps[key])
         append_lines(path, [line_of(repeat)])
         repeats.append(repeat)
         left_s = (monotonic_s() - begun) / (number + 1) * (len(steps) - number - 1)
-        session.say(f"{step.name} repeat {step.repeat + 1}: {_figures(repeat)}; about {left_s:.0f} s left")
+        session.say(f"{step.name} repeat {step.repeat + 1}: {figures(repeat)}; about {left_s:.0f} s left")
     return repeats
 
 
-def _measure_calmly(session: Session, step: Step, ramp_s: float) -> Repeat:
+def measure_calmly(session: Session, step: Step, ramp_s: float) -> Repeat:
     """Measure a step; again, with new prompts, while other work on this machine made the client late."""
     repeat = measure_step(session, step, ramp_s=ramp_s)
     for attempt in range(1, MOST_RETAKES + 1):
@@ -136,7 +136,8 @@ def _measure_calmly(session: Session, step: Step, ramp_s: float) -> Repeat:
     return repeat
 
 
-def _figures(repeat: Repeat) -> str:
+def figures(repeat: Repeat) -> str:
+    """A repeat in a few words: its rate and what failed."""
     rates = [stream.output_tokens / stream.seconds for stream in repeat.streams if stream.seconds > 0]
     rate = sum(rates) / len(rates) * repeat.streams_wanted if rates else 0.0
     failed = f", {repeat.errors} failed" if repeat.errors else ""

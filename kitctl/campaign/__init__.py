@@ -1,0 +1,1 @@
+"""Decide a campaign: what to measure in which order, what is complete, what the figures recommend."""
