@@ -11,15 +11,16 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import urllib.request
 from importlib import import_module, metadata
 from pathlib import Path
 
-ASKED = json.loads(sys.argv[1])
+ASKED = json.loads(sys.argv[1]) if __name__ == "__main__" else {"stage": "none"}
 IS_GPU = ASKED["stage"] == "gpu"
-SITE = Path(metadata.distribution("torch").locate_file(""))
+SITE = Path(sysconfig.get_paths()["purelib"])
 WORK = Path(tempfile.mkdtemp())
 MODULES = ["torch", "transformers", "triton", "xgrammar", "sgl_kernel", "sglang.srt.server_args"]
 GPU_MODULES = ["flashinfer", "tvm_ffi", "deep_gemm", "torchao", "openai_harmony", "llguidance"]
@@ -272,12 +273,18 @@ CHECKS = [run_user, versions, requirements, caches]
 GPU_CHECKS = [no_driver, compiler, triton_assembler, kernel_archs, provide_driver_stub]
 LAST = [imports, cuda_build, entry_point, one_completion]
 
-for check in [*CHECKS, *(GPU_CHECKS if IS_GPU else []), *LAST]:
-    begun = time.monotonic()
-    try:
-        ok, detail = True, check()
-    except Exception as problem:
-        known = isinstance(problem, FailedError)
-        ok, detail = False, str(problem) if known else f"{type(problem).__name__}: {problem}"
-    line = {"name": check.__name__.replace("_", "-"), "ok": ok, "detail": detail}
-    print(json.dumps({**line, "seconds": round(time.monotonic() - begun, 2)}), flush=True)
+
+def main() -> None:
+    for check in [*CHECKS, *(GPU_CHECKS if IS_GPU else []), *LAST]:
+        begun = time.monotonic()
+        try:
+            ok, detail = True, check()
+        except Exception as problem:
+            known = isinstance(problem, FailedError)
+            ok, detail = False, str(problem) if known else f"{type(problem).__name__}: {problem}"
+        line = {"name": check.__name__.replace("_", "-"), "ok": ok, "detail": detail}
+        print(json.dumps({**line, "seconds": round(time.monotonic() - begun, 2)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
