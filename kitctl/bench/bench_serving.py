@@ -14,9 +14,28 @@ from typing import Any
 from kitctl.bench.points import Point
 from kitctl.bench.results import Head, ResultFile, pick_settings
 from kitctl.bench.statistics import Spread, interval_of, mean
+from kitctl.bench.workload import Spec, Step, count_for
 from kitctl.errors import Exit, KitError
 
 RETOKENISED_LIMIT = 0.02
+
+
+def bench_serving_argv(spec: Spec, *, concurrency: int, port: int, seed: int) -> tuple[str, ...]:
+    """The arguments that make bench_serving send a like load: native backend, random ids of exact length."""
+    count = count_for(spec, Step(concurrency=concurrency))
+    pairs = {
+        "--backend": "sglang",
+        "--base-url": f"http://127.0.0.1:{port}",
+        "--model": spec.model,
+        "--dataset-name": "random-ids",
+        "--random-input-len": spec.input_tokens or 0,
+        "--random-output-len": spec.output_tokens,
+        "--random-range-ratio": 1,
+        "--num-prompts": count,
+        "--max-concurrency": concurrency,
+        "--seed": seed % 2**31,
+    }
+    return (*(str(word) for pair in pairs.items() for word in pair), "--tokenize-prompt", "--flush-cache")
 
 
 def is_bench_serving(text: str) -> bool:

@@ -127,3 +127,17 @@ def _csv_row(result: ResultFile, point: Point) -> list[object]:
         str(point.valid).lower(), "; ".join(point.invalid_reasons),
     ]  # fmt: skip
     return ["" if value is None else value for value in values]
+
+
+def agreement_line(point: Point, other: ResultFile) -> str:
+    """A point's whole-run throughput beside that of another client, which counts ramp and tail in."""
+    twin = point_at(other, (point.concurrency, None))
+    ours = point.whole_run_output_tokens_per_s
+    theirs = twin.whole_run_output_tokens_per_s if twin is not None else None
+    where = load_label((point.concurrency, None))
+    if not ours or not theirs:
+        return f"second opinion at {where}: none"
+    return (
+        f"second opinion at {where}: bench_serving {theirs:.1f} tok/s over the whole run, kitctl {ours:.1f} "
+        f"({ours / theirs - 1:+.1%}; starts spread by --ramp-s make a longer ramp)"
+    )

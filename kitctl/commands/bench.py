@@ -8,6 +8,7 @@ import msgspec
 
 from kitctl.bench.text_report import point_lines
 from kitctl.commands.bench_options import add_load_arguments, dataset_of, seed_from, spec_of, steps_of
+from kitctl.commands.bench_second import require_stack, second_opinion
 from kitctl.commands.bench_sweep import Sweep, run_sweep
 from kitctl.commands.server_choice import add_server_arguments, choose_server
 from kitctl.errors import Exit
@@ -23,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Measure every point. Exit 9 when a point is invalid: its numbers are printed with the reasons."""
     server = choose_server(args)
+    if args.also:
+        require_stack(server, args.dataset)
     dataset = dataset_of(args.dataset)
     sweep = Sweep(
         server=server,
@@ -36,10 +39,11 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         label=args.label or server.label,
     )
     points, path = run_sweep(sweep, context)
+    told = second_opinion(server, sweep, points, path, context) if args.also else ()
     failed = any(not point.valid for point in points)
     return Result(
         data={"schema": "kitctl.bench/1", "file": path, "points": msgspec.to_builtins(points)},
         records=tuple(msgspec.to_builtins(point) for point in points),
-        lines=(*point_lines(points), f"results: {path}"),
+        lines=(*point_lines(points), *told, f"results: {path}"),
         exit=Exit.GATE if failed else Exit.OK,
     )

@@ -190,3 +190,11 @@ def test_log_cut_short_gives_what_it_holds() -> None:
     (exchange,) = read_logs([log[:-5]])
     assert exchange.pieces == []
     assert exchange.sent_ns == 0
+
+
+def test_real_completions_stream_with_usage_in_every_chunk() -> None:
+    found = real_stream("completions-stream-cpu.txt")
+    assert (found.output_tokens, found.prompt_tokens, found.finish, found.error) == (4, 5, "length", None)
+    assert [tokens for _, tokens in found.steps] == [1, 1, 1, 1]
+    assert found.tpot_ms == pytest.approx(20)
+    assert found.e2e_ms == pytest.approx(160)

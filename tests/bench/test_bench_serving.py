@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kitctl.bench.bench_serving import is_bench_serving, read_bench_serving
+from kitctl.bench.bench_serving import bench_serving_argv, is_bench_serving, read_bench_serving
 from kitctl.bench.results import line_of
+from kitctl.bench.workload import Endpoint, Spec
 from kitctl.errors import KitError
 
 CASES = Path(__file__).parent.parent / "cases" / "bench"
@@ -57,6 +58,15 @@ def test_infinite_rate_is_understood() -> None:
     assert '"request_rate": Infinity' in REAL
     assert is_bench_serving(REAL)
     assert not is_bench_serving('{"schema":"kitctl.bench.run/1"}')
+
+
+def test_arguments_ask_for_a_like_load() -> None:
+    spec = Spec(model="m", endpoint=Endpoint.COMPLETIONS, dataset="random", input_tokens=64, output_tokens=32)
+    argv = bench_serving_argv(spec, concurrency=8, port=30001, seed=2**40 + 5)
+    pairs = dict(zip(argv[::2], argv[1::2], strict=False))
+    assert (pairs["--num-prompts"], pairs["--max-concurrency"], pairs["--seed"]) == ("40", "8", "5")
+    lengths = [pairs[f"--random-{name}"] for name in ("input-len", "output-len", "range-ratio")]
+    assert lengths == ["64", "32", "1"]
 
 
 def test_something_else() -> None:

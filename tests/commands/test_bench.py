@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from rateserver import Behaviour, Running, rate_server
 
+from kitctl.edge.runs import run_folder, save_record
+from kitctl.watch.run_record import Outcome, RunRecord
+
 TOKENS = 30
 
 
@@ -32,7 +35,11 @@ def bench(url: str, *more: str, exit_code: int = 0) -> list[dict[str, Any]]:
 def disturbed(points: list[dict[str, Any]]) -> bool:
     """Whether a busy machine made the client late and nothing else is wrong: kitctl then says so."""
     reasons = [reason for point in points for reason in point.get("invalid_reasons", ())]
-    return bool(reasons) and all(reason.startswith("client-late") for reason in reasons) and not calm()
+    return (
+        bool(reasons)
+        and all(reason.startswith(("client-late", "schedule-late")) for reason in reasons)
+        and not calm()
+    )
 
 
 def true_rate(behaviour: Behaviour, *, streams: int, tokens: int = TOKENS) -> float:
@@ -145,8 +152,8 @@ def test_odd_servers_are_measured_all_the_same(odd: dict[str, Any]) -> None:
 
 def test_open_loop() -> None:
     with rate_server(Behaviour(ttft_ms=50, step_ms=5)) as server:
-        done = bench(server.url, "--rate", "20", "--requests", "1", "--concurrency", "2")
-    assert [(point["concurrency"], point["request_rate"]) for point in done] == [(2, None), (None, 20.0)]
+        done = bench(server.url, "--rate", "20", "--requests", "1", "--concurrency", "1")
+    assert [(point["concurrency"], point["request_rate"]) for point in done] == [(1, None), (None, 20.0)]
     assert done[1]["requests"] == 200
     assert done[1]["requests_per_s"] == pytest.approx(20, rel=0.25)
 
@@ -233,6 +240,44 @@ def test_nothing_answers() -> None:
     failure = json.loads(done.stdout)
     assert failure["code"] == "server-unreachable"
     assert failure["cause"] == "nothing answers at 127.0.0.1:9"
+
+
+def ready_run(url: str, stack: str = "demo-stack") -> None:
+    record = RunRecord(
+        id="20260101T000000Z-demo", stack=stack, project=f"kitctl-{stack}", fingerprint="f", kitctl="0.1.0",
+        command=(), started="2026-01-01T00:00:00Z", outcome=Outcome.READY, url=url, served_model="demo", plan={},
+        facts={}, folder=run_folder("20260101T000000Z-demo"),
+    )  # fmt: skip
+    save_record(record)
+
+
+def test_stack_that_is_up_is_found_by_its_record(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    argv = [sys.executable, "-m", "kitctl", "bench", "demo-stack", "--json", "-q", "--concurrency", "2"]
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        ready_run(server.url)
+        done = subprocess.run(
+            [*argv, "--repeats", "1", "--output-tokens", "20", "-o", str(out)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert json.loads(done.stdout)["completed"] == 10
+    head = json.loads(out.read_text().splitlines()[0])
+    assert (head["label"], head["run_record"]["id"]) == ("demo-stack", "20260101T000000Z-demo")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "exit_code"),
+    [
+        (["no-stack"], "not-up", 3),
+        ([], "no-server", 2),
+        (["demo-stack", "--url", "http://h:1"], "no-server", 2),
+        (["--url", "http://127.0.0.1:9", "--with", "sglang", "--model", "m"], "no-second-opinion", 2),
+    ],
+)
+def test_unclear_servers_are_refused(words: list[str], code: str, exit_code: int) -> None:
+    argv = [sys.executable, "-m", "kitctl", "bench", "--json", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, json.loads(done.stdout)["code"]) == (exit_code, code)
 
 
 def test_no_secret_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
