@@ -107,10 +107,11 @@ def _add_common_below(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    from kitctl.edge.signals import interrupt_on_sigterm, leave_closed_pipe
+    from kitctl.edge.signals import interrupt_on_sigterm, leave_closed_pipe, open_closed_streams
 
     words = sys.argv[1:] if argv is None else argv
     as_json = "--json" in _split_engine_flags(words)[0]
+    open_closed_streams()
     interrupt_on_sigterm()
     try:
         code = int(_run(words))

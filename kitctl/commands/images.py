@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     smoke = verbs.add_parser("smoke", help="test an image from inside, without a GPU", allow_abbrev=False)
     smoke.add_argument("image", nargs="?", default="sglang", help="the image (default: sglang)")
     smoke.add_argument("--release", metavar="R", help="the pin set (default: the kit's default)")
-    smoke.add_argument("--stage", choices=[stage.value for stage in Stage], default=Stage.GPU.value)
+    smoke.add_argument(
+        "--stage", choices=[stage.value for stage in Stage], default=Stage.GPU.value, help="default: gpu"
+    )
     diff = verbs.add_parser("diff", help="packages, files and sizes that differ", allow_abbrev=False)
     diff.add_argument("before", metavar="A", help="an image on this engine")
     diff.add_argument("after", metavar="B", help="another")

@@ -15,12 +15,12 @@ from kitctl.watch.run_report import diff_line, diff_runs, row_line, run_json, ru
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The sub-commands of ``runs``."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    listed = verbs.add_parser("list", help="all runs, newest first")
+    listed = verbs.add_parser("list", help="all runs, newest first", allow_abbrev=False)
     listed.add_argument("--stack", metavar="STACK", help="only this stack's")
     listed.add_argument("--last", type=int, metavar="N", help="only the newest N")
-    shown = verbs.add_parser("show", help="one run in full")
+    shown = verbs.add_parser("show", help="one run in full", allow_abbrev=False)
     shown.add_argument("run_id", metavar="RUN", help="an id, its beginning, or a stack for its newest run")
-    compared = verbs.add_parser("diff", help="in what two runs differ")
+    compared = verbs.add_parser("diff", help="in what two runs differ", allow_abbrev=False)
     compared.add_argument("run_id", metavar="RUN", help="the run before")
     compared.add_argument("other_id", metavar="RUN", help="the run after")
 

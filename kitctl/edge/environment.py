@@ -107,4 +107,16 @@ def cache_dir() -> str:
 
 
 def _xdg(variable_name: str, below_home: str) -> Path:
-    return Path(os.environ.get(variable_name) or Path.home() / below_home) / "kitctl"
+    named = os.environ.get(variable_name)
+    if named:
+        return Path(named) / "kitctl"
+    try:
+        return Path.home() / below_home / "kitctl"
+    except RuntimeError as homeless:
+        raise KitError(
+            "no-home",
+            "this user has no home folder, so there is no place for kitctl's files",
+            evidence=(str(homeless),),
+            remedy=f"set HOME or {variable_name} to a folder that you may write to",
+            exit_code=Exit.USAGE,
+        ) from homeless

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import kitctl
 from kitctl.edge.environment import config_dir
+from kitctl.edge.files import read_text
 from kitctl.errors import Exit, KitError
 from kitctl.kit.catalog import KitTexts
 
@@ -38,7 +39,7 @@ def load_pin_texts(kit: str, image: str) -> dict[str, str]:
     """``pins.toml`` and the lock files of every release of ``image``, by path relative to ``images/IMAGE``."""
     root = Path(kit) / "images" / image
     found = [root / "pins.toml", *sorted(root.glob("*/*.txt"))]
-    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in found if path.is_file()}
+    return {str(path.relative_to(root)): read_text(str(path)) for path in found if path.is_file()}
 
 
 def image_names(kit: str) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ def image_names(kit: str) -> tuple[str, ...]:
 
 def _yaml_below(root: Path, folder: str) -> dict[str, str]:
     paths = sorted((root / folder).rglob("*.yaml")) if (root / folder).is_dir() else []
-    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
+    return {str(path.relative_to(root)): read_text(str(path)) for path in paths if path.is_file()}
 
 
 def _no_kit(where: str) -> KitError:

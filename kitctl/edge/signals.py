@@ -37,3 +37,11 @@ def uninterrupted() -> Iterator[None]:
 def leave_closed_pipe() -> None:
     """Send what stdout still holds nowhere, so that the interpreter's last flush does not complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def open_closed_streams() -> None:
+    """Give stdout and stderr somewhere to go when the caller closed them."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115,PTH123  # open until the process ends
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115,PTH123  # open until the process ends

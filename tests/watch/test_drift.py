@@ -1,44 +1,57 @@
-"""What runs is held against what was recorded."""
+"""What runs is compared with what was recorded, line by line."""
+
+from typing import Any
+
+import msgspec
 
 from kitctl.watch.drift import find_drift
 from kitctl.watch.run_record import Outcome, RunRecord
 
 RECORD = RunRecord(
     id="r",
-    stack="ep4",
+    stack="s",
     project="p",
     fingerprint="f",
-    kitctl="0.1.0",
-    command=("up",),
-    started="t",
+    kitctl="0",
+    command=("up", "s"),
+    started="2026-11-29T15:00:00.000Z",
     outcome=Outcome.READY,
-    url="u",
+    url="http://127.0.0.1:1",
     served_model="m",
-    plan={
-        "argv": ["--tp-size", "8"],
-        "environment": {"NCCL_P2P_LEVEL": "SYS", "HF_TOKEN": "(hidden)"},
-    },
+    plan={"argv": ["--a", "1"], "environment": {"NCCL_P2P_LEVEL": "SYS", "X": "1"}},
     facts={},
-    image_id="sha256:a",
-    argv_live=("--tp-size", "8"),
+    image_id="sha256:1",
+    argv_live=("--a", "1"),
 )
-LIVE = {"NCCL_P2P_LEVEL": "SYS", "HF_TOKEN": "hf_x", "PATH": "/bin"}
+
+
+def drift(record: RunRecord | None = RECORD, **live: Any) -> tuple[str, ...]:
+    return find_drift(record, **({"argv": ("--a", "1"), "image_id": "sha256:1"} | live))
 
 
 def test_no_drift() -> None:
-    got = find_drift(RECORD, argv=("--tp-size", "8"), image_id="sha256:a", environment=LIVE)
-    assert got == ()
+    assert drift() == drift(environment={"NCCL_P2P_LEVEL": "SYS", "X": "1", "PATH": "/bin"}) == ()
 
 
-def test_each_difference_is_a_line() -> None:
-    live = LIVE | {"NCCL_P2P_LEVEL": "PHB"}
-    assert find_drift(RECORD, argv=("--tp-size", "4"), image_id="sha256:b", environment=live) == (
-        "argv: recorded --tp-size 8, runs --tp-size 4",
-        "image: recorded sha256:a, runs sha256:b",
+def test_without_a_record_that_itself_is_told() -> None:
+    assert drift(None) == ("no run record belongs to this container",)
+
+
+def test_argv_and_image() -> None:
+    assert drift(argv=("--a", "2"), image_id="sha256:2") == (
+        "argv: recorded --a 1, runs --a 2",
+        "image: recorded sha256:1, runs sha256:2",
         "argv: differs from the plan",
-        "environment NCCL_P2P_LEVEL: planned SYS, runs PHB",
     )
 
 
-def test_a_container_without_a_record_is_drift_itself() -> None:
-    assert find_drift(None, argv=(), image_id="") == ("no run record belongs to this container",)
+def test_environment() -> None:
+    assert drift(environment={"NCCL_P2P_LEVEL": "PHB"}) == (
+        "environment NCCL_P2P_LEVEL: planned SYS, runs PHB",
+        "environment X: planned 1, runs nothing",
+    )
+
+
+def test_a_record_that_was_never_started_claims_nothing() -> None:
+    bare = msgspec.structs.replace(RECORD, plan={}, image_id=None, argv_live=())
+    assert drift(bare, argv=("--z",), image_id="other") == ()

@@ -1,0 +1,204 @@
+"""The door: text or JSON out, exit codes, pipes that close, and what never reaches the user as a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kitctl_process import KIT, KitUser
+
+from kitctl import __version__
+from kitctl.cli import to_json
+
+
+def test_python_dash_m_is_kitctl(kit_user: KitUser) -> None:
+    assert kit_user.run("--version").stdout == f"kitctl {__version__}\n"
+
+
+def test_stacks_json_is_a_contract(kit_user: KitUser) -> None:
+    body = kit_user.json("stacks")
+    assert set(body) == {"schema", "stacks"}
+    assert body["schema"] == "kitctl.stacks/1"
+    demo = next(stack for stack in body["stacks"] if stack["name"] == "cpu-demo")
+    assert {
+        "name", "summary", "model", "drafter", "parallel", "engine", "image", "serve", "expect", "environment",
+        "archs", "gpus", "is_users",
+    } <= set(demo)  # fmt: skip
+    assert [stack["name"] for stack in body["stacks"]] == sorted(stack["name"] for stack in body["stacks"])
+
+
+def test_plan_json_needs_no_engine(kit_user: KitUser) -> None:
+    env = kit_user.env | {"DOCKER_HOST": "unix:///nowhere.sock"}
+    done = kit_user.run("plan", "ep4-dflash", "--json", env=env)
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["schema"], body["overlays"]) == (3, "kitctl.plan/1", ["pcie"])
+
+
+def test_an_error_is_text_on_stderr_and_json_on_stdout(kit_user: KitUser) -> None:
+    done = kit_user.run("plan", "cpu-dmo", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout) == {
+        "schema": "kitctl.error/1",
+        "code": "unknown-stack",
+        "cause": "there is no stack named 'cpu-dmo'",
+        "evidence": ["did you mean 'cpu-demo'?"],
+        "remedy": "choose one that 'kitctl stacks' prints",
+        "exit": 2,
+    }
+    assert done.stderr.splitlines() == [
+        "kitctl: there is no stack named 'cpu-dmo' (unknown-stack)",
+        "  seen: did you mean 'cpu-demo'?",
+        "  do:   choose one that 'kitctl stacks' prints",
+    ]
+
+
+def test_json_after_the_dashes_is_the_engines(kit_user: KitUser) -> None:
+    done = kit_user.run("plan", "cpu-dmo", "--", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plan", "cpu-demo", "--port", "99999"], "argument --port: '99999' is no port: 1 to 65535"),
+        (["plan", "cpu-demo", "--port", "0"], "argument --port: '0' is no port: 1 to 65535"),
+        (["plan", "cpu-demo", "--port=-4"], "argument --port: '-4' is no port: 1 to 65535"),
+        (["plan", "cpu-demo", "--port", "80²"], "argument --port: '80²' is no port: 1 to 65535"),
+        (["plan", "cpu-demo", "--bind", "localhost"],
+         "argument --bind: 'localhost' is no IP address, as 127.0.0.1 or ::1"),
+        (["up", "cpu-demo", "--timeout", "nan"], "argument --timeout: 'nan' is no number of seconds"),
+        (["up", "cpu-demo", "--timeout=-1"], "argument --timeout: '-1' is no number of seconds"),
+        (["logs", "cpu-demo", "--tail=-3"], "argument -n/--tail: '-3' is no count: 0 or more"),
+        (["plan", "cpu-demo", "--nam", "x"], "unrecognized arguments: --nam x"),
+        (["plam", "cpu-demo"], "argument COMMAND: invalid choice: 'plam'"),
+        ([], "the following arguments are required: COMMAND"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_exits_2(kit_user: KitUser, words: list[str], said: str) -> None:
+    done = kit_user.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words", "said"),
+    [
+        ("KITCTL_PORT", "abc", ["plan", "cpu-demo"], "which --port refuses"),
+        ("KITCTL_JSON", "maybe", ["stacks"], "which --json refuses"),
+        ("KITCTL_TIMEOUT", "soon", ["up", "cpu-demo"], "which --timeout refuses"),
+        ("KITCTL_TO", "paper", ["render", "cpu-demo", "-o", "x"], "which --to refuses"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    kit_user: KitUser, variable: str, value: str, words: list[str], said: str
+) -> None:
+    done = kit_user.run(*words, env=kit_user.env | {variable: value})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"kitctl: the environment variable {variable} holds {value!r}, {said}")
+
+
+def test_a_variable_is_the_options_default(kit_user: KitUser) -> None:
+    env = kit_user.env | {"KITCTL_PORT": "4321", "KITCTL_JSON": "1", "KITCTL_SET": "engine.context_length=64"}
+    body = json.loads(kit_user.run("plan", "cpu-demo", env=env).stdout)
+    assert (body["published"]["port"], body["settings"]["engine"]["context_length"]) == (4321, 64)
+    typed = json.loads(kit_user.run("plan", "cpu-demo", "--port", "5", env=env).stdout)
+    assert typed["published"]["port"] == 5
+
+
+def test_a_reader_that_goes_away_is_no_failure(kit_user: KitUser) -> None:
+    argv = [sys.executable, "-m", "kitctl", "stacks", "--json"]
+    process = subprocess.Popen(
+        argv, env=kit_user.env, cwd=kit_user.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert (process.stderr.read(), process.wait()) == (b"", 0)
+    process.stderr.close()
+
+
+def test_closed_stderr_stops_no_work(kit_user: KitUser) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m kitctl stacks 2>&-"],
+        env=kit_user.env, cwd=kit_user.home, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "cpu-demo" in done.stdout) == (0, True)
+
+
+def test_output_holds_no_terminal_codes(kit_user: KitUser) -> None:
+    for env in (kit_user.env, kit_user.env | {"NO_COLOR": "1"}, kit_user.env | {"FORCE_COLOR": "1"}):
+        done = kit_user.run("plan", "cpu-demo", env=env)
+        assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_without_home_and_xdg(kit_user: KitUser, tmp_path: Path) -> None:
+    env = {
+        name: value for name, value in kit_user.env.items() if name != "HOME" and not name.startswith("XDG")
+    }
+    assert kit_user.run("stacks", env=env).returncode == 0
+
+
+def test_in_another_locale_and_with_odd_names(kit_user: KitUser) -> None:
+    kit_user.write_config(
+        "stacks/größe.yaml", "summary: übermäßig\nmodel: kitctl/demo\nimage: {stage: cpu}\n"
+    )
+    for locale in ("C", "C.UTF-8", "POSIX"):
+        done = kit_user.run("stacks", env=kit_user.env | {"LC_ALL": locale, "LANG": locale})
+        assert (done.returncode, "übermäßig" in done.stdout) == (0, True), done.stderr
+
+
+def test_another_projects_compose_file_changes_nothing(kit_user: KitUser) -> None:
+    (kit_user.home / "docker-compose.yml").write_text("services: {x: {image: y}}\n")
+    env = kit_user.env | {"COMPOSE_FILE": "/nowhere.yml", "COMPOSE_PROJECT_NAME": "other"}
+    body = json.loads(kit_user.run("plan", "cpu-demo", "--json", env=env).stdout)
+    assert body["project"] == "kitctl-cpu-demo"
+
+
+def test_a_folder_that_is_no_kit(kit_user: KitUser) -> None:
+    done = kit_user.run("stacks", "--kit", "/nowhere")
+    assert (done.returncode, done.stderr.splitlines()) == (
+        2,
+        [
+            "kitctl: there is no kit at /nowhere: no models.lock with a compose folder beside it (no-kit)",
+            "  do:   name the kit's folder with --kit or KITCTL_KIT",
+        ],
+    )
+
+
+def test_a_broken_file_of_the_kit_is_named(kit_user: KitUser, tmp_path: Path) -> None:
+    kit = tmp_path / "kit"
+    (kit / "compose/stacks").mkdir(parents=True)
+    (kit / "models.lock").write_text("")
+    (kit / "compose/base.yaml").write_text("")
+    (kit / "compose/stacks/bad.yaml").write_bytes(b"summary: \xff\xfe\n")
+    done = kit_user.run("stacks", "--kit", str(kit))
+    assert (done.returncode, "bad.yaml cannot be read" in done.stderr) == (2, True)
+
+
+def test_nan_is_refused_in_json() -> None:
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        to_json({"x": float("nan")})
+
+
+def test_a_bug_leaves_a_report_and_no_traceback(kit_user: KitUser, tmp_path: Path) -> None:
+    code = (
+        "import sys, kitctl.cli as cli\n"
+        "cli.COMMANDS['stacks'] = cli.Command('json', 'no command at all')\n"
+        "sys.exit(cli.main(['stacks']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=kit_user.env, cwd=KIT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 70
+    assert done.stderr.startswith("kitctl: this is a bug in kitctl; the report is ")
+    report = Path(done.stderr.split()[-1])
+    assert "Traceback" in report.read_text()
+    assert str(kit_user.state) in str(report)
+    env = kit_user.env | {"XDG_STATE_HOME": "/proc/nowhere"}
+    again = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=KIT, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 70
+    assert os.path.basename(again.stderr.split()[-1]).startswith("kitctl-bug-")  # noqa: PTH119
