@@ -257,6 +257,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--gpus", type=int, choices=(1, 2), required=True)
     parser.add_argument("--only", nargs="*", help="names of cases")
+    parser.add_argument("--port-offset", type=int, default=0, help="for two proofs side by side")
     parser.add_argument("--limit", type=float, default=600, help="seconds for all of it")
     args = parser.parse_args()
     env = prepare(args.models, args.out)
@@ -266,7 +267,8 @@ def main() -> None:
         case for case in tomllib.loads((HERE / "cases.toml").read_text())["case"] if case["gpus"] == args.gpus
     ]
     wanted = [case for case in wanted if not args.only or case["name"] in args.only]
-    cases = [Case(case, args.out, env, FIRST_PORT + 50 * number) for number, case in enumerate(wanted)]
+    first = FIRST_PORT + args.port_offset
+    cases = [Case(case, args.out, env, first + 50 * number) for number, case in enumerate(wanted)]
     for case in cases:
         case.plan()
         say(f"{case.name}: plan exit {case.facts['plan_exit']} {case.facts['plan_findings']}")

@@ -1,6 +1,6 @@
 """Train the micro pair: a tiny target and a DFlash drafter for it, from text made by rule.
 
-``python3 train_pair.py OUT [--device cuda] [--steps 4000]``. The world: sums, differences, brackets to close, words to
+``python3 train_pair.py OUT [--device cuda] [--steps 3000]``. The world: sums, differences, brackets to close, words to
 reverse or repeat, and a few fixed answers. OUT/micro is a Qwen3 of 4 layers, OUT/micro-drafter a DFlash drafter of 2
 layers and block 8 (BF16, together below 20 MB). The drafter computes as SGLang's does (0.5.16, models/dflash.py): the
 target's layer outputs give context keys and values through fc and hidden_norm; the block attends to all and to itself.
@@ -15,10 +15,13 @@ from pathlib import Path
 
 import torch
 from model_files import BF16, END, MASK, SPECIAL, write_model
+from safetensors.torch import load_file
 from torch import nn
 
 VOCABULARY, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, MLP = 512, 256, 4, 2, 64, 768
-TARGET_LAYERS, DRAFT_LAYERS, BLOCK, CAPTURED = 4, 2, 8, (0, 1, 3)
+TARGET_LAYERS, DRAFT_LAYERS, BLOCK = 4, 2, 8
+CAPTURED = (0, 1, 2)
+"""SGLang 0.5.16 captures a layer's output at the next layer's input, so the last layer's never comes."""
 LENGTH, BATCH, POOL, ANCHORS, THETA, EPS = 112, 256, 40_000, 4, 10000.0, 1e-6
 START = len(SPECIAL)
 ROLES = {"user": SPECIAL[1] + "user\n", "assistant": SPECIAL[1] + "assistant\n"}
@@ -275,6 +278,11 @@ def train_drafter(drafter: Drafter, target: Target, pool: Pool, steps: int, devi
     return float(loss.item())
 
 
+def load_target(target: Target, out: Path) -> None:
+    tensors = load_file(out / "micro" / "model-00001.safetensors")
+    target.load_state_dict({name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()})
+
+
 def config_of(layers: int, **more: object) -> dict[str, object]:
     return {
         "model_type": "qwen3",
@@ -324,13 +332,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--keep-target", action="store_true", help="train a drafter for the target in OUT")
     args = parser.parse_args()
     torch.manual_seed(7)
     begun_s = time.time()
     pool = Pool(random.Random(7), args.device)
     target, drafter = Target().to(args.device), Drafter().to(args.device)
-    losses = {"target": train_target(target, pool, args.steps, args.device)}
+    losses = {}
+    if args.keep_target:
+        load_target(target, args.out)
+    else:
+        losses["target"] = train_target(target, pool, args.steps, args.device)
     target.requires_grad_(False)
     losses["drafter"] = train_drafter(drafter, target, pool, args.steps, args.device)
     save(args.out, target, drafter)
