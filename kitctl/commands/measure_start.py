@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kitctl.commands.last_start import last_phases
 from kitctl.commands.planning import Planned
-from kitctl.edge.runs import list_records
 from kitctl.watch.progress import LATER_PHASES, derive_deadline_s
 from kitctl.watch.start import Yardstick
 
@@ -11,16 +11,7 @@ from kitctl.watch.start import Yardstick
 def yardstick_of(planned: Planned) -> Yardstick:
     """Bytes of the models in the lock, and the phases of the newest run of this stack here that became ready."""
     sizes = [file.size_bytes for entry in planned.entries.values() for file in entry.files]
-    name, rehearsal = planned.plan.stack.name, planned.plan.rehearsal
-    last = next(
-        (
-            record
-            for record in list_records()
-            if record.stack == name and record.ready and record.plan.get("rehearsal") == rehearsal
-        ),
-        None,
-    )
-    phases = {phase.name: phase.seconds for phase in last.phases} if last else None
+    phases = last_phases(planned.plan.stack.name, rehearsal=planned.plan.rehearsal)
     return Yardstick(weight_bytes=sum(sizes) or None, last_load=phases)
 
 

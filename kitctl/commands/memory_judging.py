@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from kitctl.commands.last_start import last_phases
 from kitctl.edge.files import read_text_if_there
 from kitctl.edge.package_data import package_text
 from kitctl.edge.weight_headers import read_shape, read_weights
@@ -13,9 +14,10 @@ from kitctl.finding import Finding
 from kitctl.host.facts import HostFacts
 from kitctl.kit.drafter_facts import DrafterFacts
 from kitctl.kit.model_facts import ModelFacts
-from kitctl.kit.models_lock import ModelEntry
+from kitctl.kit.models_lock import FileRole, ModelEntry
 from kitctl.kit.tensor_index import RolePatterns, Weights, read_role_patterns
 from kitctl.plan.drafter_proof import READABLE, TOKENIZER_FILES, TokenizerFiles, prove_drafter
+from kitctl.plan.load_need import LoadNeed, load_need
 from kitctl.plan.memory_check import MemoryAnswer, check_memory, smallest_gpu, with_stated_size
 from kitctl.plan.memory_data import read_memory_data
 from kitctl.plan.placement import Placement
@@ -97,3 +99,18 @@ def _tokenizer_of(model: PlannedModel, entry: ModelEntry) -> TokenizerFiles:
 
 def _folder_of(model: PlannedModel) -> str:
     return str(PurePosixPath(model.folder) / model.inner)
+
+
+def judge_load(plan: Plan, entries: Mapping[str, ModelEntry]) -> LoadNeed:
+    """How long the start is expected to take, and the RAM that it needs."""
+    files = [file for entry in entries.values() for file in entry.files if file.role is FileRole.WEIGHTS]
+    stated = [entry.size_bytes for entry in entries.values()]
+    sizes = [size for size in stated if size is not None]
+    return load_need(
+        weight_bytes=sum(sizes) if len(sizes) == len(stated) else None,
+        largest_file_bytes=max((file.size_bytes for file in files), default=0),
+        processes=plan.stack.gpu_count,
+        last_load=last_phases(plan.stack.name, rehearsal=plan.rehearsal),
+        read_bytes_per_s=None,
+        rule=read_memory_data(package_text("engine_memory.toml")).load,
+    )

@@ -53,6 +53,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"  overlay  {' + '.join(plan.overlays)}: {plan.why['overlay']}",
         f"  gpus     {gpus}",
         f"  answers  {base_url(plan)} as {plan.model_name}",
+        *_load_lines(plan),
         *(_model_line(model.role, model.model, model.folder, model.missing_bytes) for model in plan.models),
         f"  argv     {' '.join(plan.argv)}",
         f"  env      {' '.join(f'{name}={value}' for name, value in sorted(plan.environment.items()))}",
@@ -65,3 +66,10 @@ def plan_lines(plan: Plan) -> list[str]:
 def _model_line(role: str, model: str, folder: str, missing: int | None) -> str:
     state = "complete" if missing == 0 else f"missing {size_text(missing)}" if missing else "size unknown"
     return f"  {role:8} {model}: {state} in {folder}"
+
+
+def _load_lines(plan: Plan) -> list[str]:
+    need = plan.load or {}
+    if need.get("expected_s") is None:
+        return []
+    return [f"  start    about {need['expected_s']} s ({need['expected_source']})"]

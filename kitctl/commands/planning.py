@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
-from kitctl.commands.memory_judging import Shapes, judge_drafter, judge_memory
+from kitctl.commands.memory_judging import Shapes, judge_drafter, judge_load, judge_memory
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.host_data import load_host_tables
@@ -33,6 +33,7 @@ from kitctl.plan.flag_spelling import read_spellings
 from kitctl.plan.host_checks import check_host
 from kitctl.plan.host_need import need_of_plan
 from kitctl.plan.image_choice import choose_image
+from kitctl.plan.load_need import load_findings
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.placement import Placement, place_stack
 from kitctl.plan.planner import Kit, compose_plan
@@ -144,13 +145,20 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     shapes = read_shapes(entries)
     memory = judge_memory(compose(), placement, facts, entries=entries, shapes=shapes)
     plan = compose(max_total_tokens=memory.max_total_tokens)
+    load = judge_load(plan, entries)
     findings = (
         *placement.findings,
-        *judge(plan, placement, facts, shapes, store_dir=store_dir),
+        *judge(plan, placement, facts, shapes, store_dir=store_dir, ram_bytes=load.ram_bytes),
+        *load_findings(load, start_period_s=stack.serve.start_period_s),
         *judge_drafter(plan, entries=entries, shapes=shapes),
         *memory.findings,
     )
-    plan = replace(plan, findings=without_skipped(findings, frozenset(args.skip)), memory=memory.json())
+    plan = replace(
+        plan,
+        findings=without_skipped(findings, frozenset(args.skip)),
+        memory=memory.json(),
+        load=load.json(),
+    )
     return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store_dir)
 
 
@@ -205,7 +213,7 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
 
 
 def judge(
-    plan: Plan, placement: Placement, facts: HostFacts, shapes: Shapes, *, store_dir: str
+    plan: Plan, placement: Placement, facts: HostFacts, shapes: Shapes, *, store_dir: str, ram_bytes: int
 ) -> tuple[Finding, ...]:
     """All checks, each run whatever the others say."""
     models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)

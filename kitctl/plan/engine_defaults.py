@@ -14,6 +14,7 @@ from kitctl.kit.model_facts import Attention, ModelFacts
 from kitctl.kit.stack import Algorithm, Graphs, Stack
 from kitctl.plan.flag_spelling import graphs_of
 from kitctl.plan.memory_data import Capacity, MemoryData, VisionDefault
+from kitctl.plan.releases import is_within
 from kitctl.plan.rule_values import flags_of
 from kitctl.plan.weights import vision_of
 
@@ -50,6 +51,7 @@ class EngineSizes:
 def engine_sizes(
     stack: Stack,
     *,
+    release: str,
     argv: tuple[str, ...],
     model: ModelFacts,
     drafter: DrafterFacts | None,
@@ -59,7 +61,7 @@ def engine_sizes(
 ) -> EngineSizes:
     """The sizes of one stack on GPUs of ``total_mib``; flags of the argv count like settings."""
     flags = flags_of(argv)
-    capacity = next(one for one in data.capacity if one.below_mib is None or total_mib < one.below_mib)
+    capacity = capacity_of(total_mib, release=release, data=data)
     engine, parallel = stack.engine, stack.parallel
     chunk = engine.chunked_prefill_size or _number(flags, "chunked-prefill-size")
     graphs = graphs_of(stack)
@@ -96,6 +98,15 @@ def engine_sizes(
         draft_kv_bytes=_kv_bytes(_text(flags, "speculative-draft-kv-cache-dtype"), None) or kv_bytes,
         max_running_requests=_running(stack, flags, data),
         max_total_tokens=engine.max_total_tokens or _number(flags, "max-total-tokens"),
+    )
+
+
+def capacity_of(total_mib: int, *, release: str, data: MemoryData) -> Capacity:
+    """The defaults for GPUs of this size in this release."""
+    return next(
+        one
+        for one in data.capacity
+        if (one.below_mib is None or total_mib < one.below_mib) and is_within(release, until=one.until)
     )
 
 

@@ -134,6 +134,7 @@ def fit_memory(
     )
     sizes = engine_sizes(
         stack,
+        release=release,
         argv=argv,
         model=model,
         drafter=used,

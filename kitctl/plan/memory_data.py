@@ -55,6 +55,7 @@ class Capacity(Table, frozen=True, kw_only=True):
     graph_max_bs: int
     graph_max_bs_from_tp4: int
     below_mib: int | None = None
+    until: str | None = None
 
 
 class FractionRule(Table, frozen=True, kw_only=True):
@@ -143,6 +144,16 @@ class VisionDefault(Table, frozen=True, kw_only=True):
     merged: int
 
 
+class LoadRule(Table, frozen=True, kw_only=True):
+    """How long a start takes, and what it needs of the host's memory."""
+
+    import_s: int
+    after_weights_s: int
+    read_bytes_per_s: int
+    main_process_mib: int
+    scheduler_mib: int
+
+
 class MemoryData(Table, frozen=True, kw_only=True):
     """``data/engine_memory.toml``."""
 
@@ -159,6 +170,7 @@ class MemoryData(Table, frozen=True, kw_only=True):
     triton: TritonRule
     multiprocessors: dict[str, int]
     vision: dict[str, VisionDefault]
+    load: LoadRule
 
     def multiprocessors_of(self, name: str | None) -> int:
         """Multiprocessors of the card with this name (longest prefix); the table's ``other`` for an unknown one."""

@@ -119,3 +119,4 @@ class Plan:
     findings: tuple[Finding, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, Any] | None = None
+    load: Mapping[str, Any] | None = None
