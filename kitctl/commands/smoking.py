@@ -29,7 +29,6 @@ def smoke_image(kit_dir: str, record: ImageRecord, context: Context) -> ImageRec
         load_pins(kit_dir, record.image, release=record.release),
         record.stage,
         lock=lock_of(load_pin_texts(kit_dir, record.image), record.release),
-        stub=read_text(f"{folder}/stub_libcuda.py"),
     )
     done = run_inside(record.image_id, read_text(f"{folder}/inside/smoke.py"), question)
     smoke = read_smoke(done.stdout, image_id=record.image_id, at=now_utc(), ended=how_it_ended(done))

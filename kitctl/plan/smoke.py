@@ -12,7 +12,7 @@ from kitctl.kit.image_record import Smoke, SmokeCheck
 from kitctl.kit.pins import PinSet, Stage
 
 
-def smoke_question(pin_set: PinSet, stage: str, *, lock: Mapping[str, str], stub: str) -> str:
+def smoke_question(pin_set: PinSet, stage: str, *, lock: Mapping[str, str]) -> str:
     """The JSON argument of the test inside the image: what must be found there."""
     lists = ["cpu-heavy.txt", "cpu.txt"] + (["gpu-heavy.txt", "gpu.txt"] if stage == Stage.GPU else [])
     names = {name for listed in lists for name in lock[listed].split()}
@@ -24,7 +24,6 @@ def smoke_question(pin_set: PinSet, stage: str, *, lock: Mapping[str, str], stub
             "cuda": pin_set.entry.cuda,
             "arch": list(pin_set.entry.arch),
             "libraries": pin_set.entry.kernel_libraries,
-            "stub": stub,
         }
     )
 

@@ -175,7 +175,6 @@ def test_what_is_planted_turns_the_smoke_test_red(built: BuildRequest) -> None:
         "cuda": "13.0",
         "arch": ["12.0"],
         "libraries": {"sgl_kernel/*.so": []},
-        "stub": "",
     }
     done = run_inside(built.reference, program, json.dumps(question), as_root=True)
     smoke = read_smoke(done.stdout, image_id="x", at="now", ended=None)
