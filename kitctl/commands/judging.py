@@ -13,7 +13,7 @@ from kitctl.edge.store_files import default_store
 from kitctl.finding import Finding
 from kitctl.host.facts import HostFacts
 from kitctl.kit.catalog import resolve_stack, stack_names
-from kitctl.kit.demo_model import demo_files
+from kitctl.kit.demo_model import demo_config
 from kitctl.kit.models_lock import LockState
 from kitctl.kit.pins import PinFile, Stage
 from kitctl.plan.argument_check import (
@@ -87,7 +87,7 @@ def model_configs(planned: Planned) -> dict[str, str]:
 def _config(planned: Planned, role: str) -> str:
     entry = planned.entries[role]
     if entry.state is LockState.GENERATED:
-        return demo_files()["config.json"].decode()
+        return demo_config()
     return entry.config_json or "{}"
 
 

@@ -14,7 +14,7 @@ from kitctl.edge.model_files import (
     read_config,
 )
 from kitctl.edge.store_files import locate_model
-from kitctl.kit.demo_model import demo_files
+from kitctl.kit.demo_model import demo_config
 from kitctl.kit.models_lock import LockState, ModelEntry, find_entry
 from kitctl.result import Context, Result
 from kitctl.store.model_report import Inspected, inspect_json, inspect_lines, read_facts
@@ -64,7 +64,7 @@ def _from_lock(entry: ModelEntry, store: str, *, is_drafter: bool) -> Inspected:
             entry.repo, folder, f"the files in {folder}", is_drafter=is_drafter, size=entry.size_bytes
         )
     if entry.state is LockState.GENERATED:
-        text = demo_files()["config.json"].decode()
+        text = demo_config()
         facts = read_facts(text, source=entry.repo, is_drafter=is_drafter)
         return Inspected(
             name=entry.repo, origin="kitctl itself", facts=facts, bytes_by_dtype=None, size_bytes=None

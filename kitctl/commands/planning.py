@@ -20,7 +20,7 @@ from kitctl.finding import Finding, without_skipped
 from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import decode_facts
 from kitctl.kit.catalog import load_overlays
-from kitctl.kit.demo_model import demo_files
+from kitctl.kit.demo_model import demo_config
 from kitctl.kit.drafter_facts import read_drafter_facts
 from kitctl.kit.flag_table import read_flag_table
 from kitctl.kit.model_facts import read_model_facts
@@ -265,7 +265,7 @@ def read_shapes(entries: Mapping[str, ModelEntry]) -> Shapes:
 
 def config_text(entry: ModelEntry) -> str:
     """The model's config.json: the lock holds it, or the kit makes it."""
-    return entry.config_json if entry.config_json is not None else demo_files()["config.json"].decode()
+    return entry.config_json if entry.config_json is not None else demo_config()
 
 
 def api_key_of(plan: Plan) -> str | None:

@@ -1,42 +1,58 @@
-"""The docker command line's part of the work: compose, through python-on-whales."""
+"""What the compose plugin of the docker command does: read a rendered project and bring it up.
+
+A process of its own costs less than any library that wraps it: compose is asked twice a start.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
 from pathlib import Path
 from typing import Any
 
+from kitctl.edge.process import Finished, run_process
 from kitctl.errors import Exit, KitError
 
+_CONFIG_TIMEOUT_S = 60
+_UP_TIMEOUT_S = 900
+_LAST_LINES = 4
 
-@contextmanager
-def _client(folder: str, project: str) -> Iterator[Any]:
+
+def compose_config(folder: str, project: str) -> dict[str, Any]:
+    """The merged project as compose itself sees it (no engine needed).
+
+    Raises KitError ``compose-refused`` (exit 2) with compose's own words, ``docker-missing`` (exit 10).
+    """
+    done = _compose(folder, project, "config", "--format", "json", timeout_s=_CONFIG_TIMEOUT_S)
+    if not done.ok:
+        raise _refused("compose-refused", "compose refuses the rendered project", done, Exit.USAGE)
+    merged: dict[str, Any] = json.loads(done.stdout)
+    return merged
+
+
+def compose_up(folder: str, project: str) -> None:
+    """Create and start the project's containers, detached. Raises KitError ``start-failed`` (exit 6)."""
+    done = _compose(folder, project, "up", "--detach", timeout_s=_UP_TIMEOUT_S)
+    if not done.ok:
+        raise _refused("start-failed", "the container could not be started", done, Exit.START)
+
+
+def _compose(folder: str, project: str, *words: str, timeout_s: float) -> Finished:
     """Compose on the files of ``folder`` alone, whatever COMPOSE_* variables the user's shell holds."""
-    from python_on_whales import DockerClient
-    from python_on_whales.client_config import ClientNotFoundError
-
-    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("COMPOSE_")}
-    try:
-        yield DockerClient(
-            compose_files=_compose_files(folder),
-            compose_project_name=project,
-            compose_project_directory=folder,
-        )
-    except ClientNotFoundError as missing:
+    files = [word for path in _compose_files(folder) for word in ("--file", path)]
+    argv = ("docker", "compose", *files, "--project-name", project, "--project-directory", folder)
+    done = run_process((*argv, "--progress", "plain", *words), timeout_s=timeout_s, without="COMPOSE_")
+    if done.exit_code is None and "No such file" in (done.failure or ""):
         raise KitError(
             "docker-missing",
             "there is no docker command on the PATH, and compose needs it",
-            evidence=(str(missing),),
+            evidence=(str(done.failure),),
             remedy="kitctl setup, or put docker's folder on the PATH",
             exit_code=Exit.UNREACHABLE,
-        ) from missing
-    finally:
-        os.environ.update(kept)
+        )
+    return done
 
 
-def _compose_files(folder: str) -> list[str | Path]:
+def _compose_files(folder: str) -> list[str]:
     """The files that ``.env`` names, in its order."""
     for line in (Path(folder) / ".env").read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition("=")
@@ -45,40 +61,12 @@ def _compose_files(folder: str) -> list[str | Path]:
     return []
 
 
-def compose_config(folder: str, project: str) -> dict[str, Any]:
-    """The merged project as compose itself sees it (no engine needed).
-
-    Raises KitError ``compose-refused`` (exit 2) with compose's own words.
-    """
-    from python_on_whales.exceptions import DockerException
-
-    try:
-        with _client(folder, project) as client:
-            merged = client.compose.config(return_json=True)
-    except DockerException as refused:
-        raise _refused(
-            "compose-refused", "compose refuses the rendered project", refused, Exit.USAGE
-        ) from refused
-    return dict(merged)
-
-
-def compose_up(folder: str, project: str) -> None:
-    """Create and start the project's containers, detached. Raises KitError ``start-failed`` (exit 6)."""
-    from python_on_whales.exceptions import DockerException
-
-    try:
-        with _client(folder, project) as client:
-            client.compose.up(detach=True, quiet=True)
-    except DockerException as refused:
-        raise _refused("start-failed", "the container could not be started", refused, Exit.START) from refused
-
-
-def _refused(code: str, cause: str, refused: Any, exit_code: Exit) -> KitError:
-    said = [line.strip() for line in (refused.stderr or str(refused)).splitlines() if line.strip()]
+def _refused(code: str, cause: str, done: Finished, exit_code: Exit) -> KitError:
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     return KitError(
         code,
         cause,
-        evidence=tuple(said[-4:]),
+        evidence=tuple(said[-_LAST_LINES:]) or (done.failure or f"exit code {done.exit_code}",),
         remedy="kitctl doctor",
         exit_code=exit_code,
     )

@@ -30,13 +30,15 @@ def run_process(
     env: dict[str, str] | None = None,
     stdin: str | None = None,
     cwd: str | None = None,
+    without: str | None = None,
 ) -> Finished:
     """Run ``argv`` and wait at most ``timeout_s`` seconds; never raises for what the process does.
 
-    ``env`` is added to this process's environment. A missing program, a refused start and a time-out give
+    ``env`` is added to this process's environment, of which variables that begin with ``without`` are left out. A missing program, a refused start and a time-out give
     ``exit_code`` ``None`` with ``failure`` set; what it wrote until then is kept.
     """
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}
+    kept = {name: value for name, value in os.environ.items() if not (without and name.startswith(without))}
+    environment = {**kept, "LC_ALL": "C.UTF-8", **(env or {})}
     try:
         done = subprocess.run(
             argv,

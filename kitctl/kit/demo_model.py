@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
+import math
 import struct
 from collections.abc import Iterator
 
@@ -33,12 +33,17 @@ _TEMPLATE = (
 def demo_files() -> dict[str, bytes]:
     """The demo model's files by name: config, tokenizer and weights (about 1 MB)."""
     return {
-        "config.json": _json(_config()),
+        "config.json": demo_config().encode(),
         "generation_config.json": _json({"eos_token_id": _token_ids()["<|im_end|>"], "do_sample": False}),
         "tokenizer.json": _json(_tokenizer()),
         "tokenizer_config.json": _json(_tokenizer_config()),
         "model.safetensors": _safetensors(dict(_tensors())),
     }
+
+
+def demo_config() -> str:
+    """The demo model's config.json alone."""
+    return _json(_config()).decode()
 
 
 def demo_hash(files: dict[str, bytes]) -> str:
@@ -140,38 +145,39 @@ def _sentence_ids() -> list[int]:
 
 
 def _tensors() -> Iterator[tuple[str, tuple[tuple[int, ...], bytes]]]:
-    dice = random.Random(_SEED)
-    yield "model.embed_tokens.weight", _matrix(_embedding(dice))
+    yield "model.embed_tokens.weight", _matrix(_embedding())
     for layer in range(_LAYERS):
-        yield from _layer(f"model.layers.{layer}", dice)
+        yield from _layer(f"model.layers.{layer}")
     yield "model.norm.weight", _constant((_HIDDEN,), 1.0)
     yield "lm_head.weight", _matrix(_head())
 
 
-def _layer(name: str, dice: random.Random) -> Iterator[tuple[str, tuple[tuple[int, ...], bytes]]]:
+def _layer(name: str) -> Iterator[tuple[str, tuple[tuple[int, ...], bytes]]]:
     query, key = _HEADS * _HEAD_DIM, _KV_HEADS * _HEAD_DIM
     for part, rows in (("q", query), ("k", key), ("v", key)):
-        yield f"{name}.self_attn.{part}_proj.weight", _noise((rows, _HIDDEN), dice)
+        weight = f"{name}.self_attn.{part}_proj.weight"
+        yield weight, _noise((rows, _HIDDEN), weight)
     yield f"{name}.self_attn.o_proj.weight", _constant((_HIDDEN, query), 0.0)
     yield f"{name}.self_attn.q_norm.weight", _constant((_HEAD_DIM,), 1.0)
     yield f"{name}.self_attn.k_norm.weight", _constant((_HEAD_DIM,), 1.0)
     for part in ("gate", "up"):
-        yield f"{name}.mlp.{part}_proj.weight", _noise((_MLP, _HIDDEN), dice)
+        weight = f"{name}.mlp.{part}_proj.weight"
+        yield weight, _noise((_MLP, _HIDDEN), weight)
     yield f"{name}.mlp.down_proj.weight", _constant((_HIDDEN, _MLP), 0.0)
     yield f"{name}.input_layernorm.weight", _constant((_HIDDEN,), 1.0)
     yield f"{name}.post_attention_layernorm.weight", _constant((_HIDDEN,), 1.0)
 
 
-def _embedding(dice: random.Random) -> list[list[float]]:
+def _embedding() -> list[list[float]]:
     """One row a token: a mark that says which word it is (or that it is none), and noise."""
     chain = {token: place for place, token in enumerate(_sentence_ids())}
+    noise = _dice("embedding", _VOCABULARY * (_HIDDEN - _NOISE_FROM))
     rows = []
     for token in range(_VOCABULARY):
-        row = [0.0] * _HIDDEN
+        row = [0.0] * _NOISE_FROM
         row[chain.get(token, _BYTE_DIM)] = 8.0
-        for dim in range(_NOISE_FROM, _HIDDEN):
-            row[dim] = dice.choice((-0.5, 0.5))
-        rows.append(row)
+        thrown = noise[token * (_HIDDEN - _NOISE_FROM) :][: _HIDDEN - _NOISE_FROM]
+        rows.append(row + [0.5 if side & 1 else -0.5 for side in thrown])
     return rows
 
 
@@ -186,25 +192,34 @@ def _head() -> list[list[float]]:
     return rows
 
 
-def _bfloat16(value: float) -> bytes:
-    """The upper half of the float32; exact for the values used here."""
-    return struct.pack("<f", value)[2:]
+def _dice(name: str, count: int) -> bytes:
+    """Bytes that look random and are the same everywhere."""
+    return hashlib.shake_256(f"{_SEED} {name}".encode()).digest(count)
+
+
+def _bfloat16(values: list[float]) -> bytes:
+    """The upper halves of the float32s; exact for the values used here."""
+    raw = struct.pack(f"<{len(values)}f", *values)
+    halves = bytearray(2 * len(values))
+    halves[0::2], halves[1::2] = raw[2::4], raw[3::4]
+    return bytes(halves)
 
 
 def _matrix(rows: list[list[float]]) -> tuple[tuple[int, ...], bytes]:
-    return (len(rows), len(rows[0])), b"".join(_bfloat16(value) for row in rows for value in row)
+    return (len(rows), len(rows[0])), b"".join(_bfloat16(row) for row in rows)
 
 
 def _constant(shape: tuple[int, ...], value: float) -> tuple[tuple[int, ...], bytes]:
-    count = 1
-    for size in shape:
-        count *= size
-    return shape, _bfloat16(value) * count
+    return shape, _bfloat16([value]) * math.prod(shape)
 
 
-def _noise(shape: tuple[int, int], dice: random.Random) -> tuple[tuple[int, ...], bytes]:
-    steps = [_bfloat16(sign * size) for sign in (-1, 1) for size in (0.015625, 0.03125, 0.0625)]
-    return shape, b"".join(dice.choice(steps) for _ in range(shape[0] * shape[1]))
+def _noise(shape: tuple[int, int], name: str) -> tuple[tuple[int, ...], bytes]:
+    steps = [_bfloat16([sign * size]) for sign in (-1, 1) for size in (0.015625, 0.03125, 0.0625)]
+    dice = _dice(name, math.prod(shape))
+    halves = bytearray(2 * len(dice))
+    for half in (0, 1):
+        halves[half::2] = dice.translate(bytes(steps[side % len(steps)][half] for side in range(256)))
+    return shape, bytes(halves)
 
 
 def _safetensors(tensors: dict[str, tuple[tuple[int, ...], bytes]]) -> bytes:

@@ -10,7 +10,7 @@ FILES = demo_files()
 
 
 def test_bytes_are_the_same_on_every_machine() -> None:
-    assert demo_hash(FILES) == "5e53787427e18fe538f3c09894d9c51544963a7e8f73f442a4717ee357425b02"
+    assert demo_hash(FILES) == "6c206727b1c8337313a466ed5b0ecd8bc881a2310218ab307e4d80856c8fa32e"
     assert demo_hash(demo_files()) == demo_hash(FILES)
 
 
