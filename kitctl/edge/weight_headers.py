@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from kitctl.kit.tensor_index import RolePatterns, Tensor, Weights, sum_weights, tensors_of_header
 
@@ -19,7 +20,7 @@ def read_weights(folder: str, *, patterns: RolePatterns, layers: int) -> Weights
     index = where / "model.safetensors.index.json"
     try:
         if index.is_file():
-            named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            named = set(msgspec.json.decode(index.read_bytes())["weight_map"].values())
             if named != {file.name for file in files}:
                 return None
         tensors = [tensor for file in files for tensor in _tensors_in(file)]
@@ -39,7 +40,7 @@ def _header_of(file: Path) -> dict[str, Any]:
         length = int.from_bytes(handle.read(LENGTH_BYTES), "little")
         if length > min(MAX_HEADER_BYTES, file.stat().st_size - LENGTH_BYTES):
             raise ValueError(f"{file} is no safetensors file")
-        header: dict[str, Any] = json.loads(handle.read(length))
+        header: dict[str, Any] = msgspec.json.decode(handle.read(length))
         return header
 
 

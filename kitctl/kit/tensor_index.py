@@ -14,6 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
+_EXPERTS = ".experts."
 _LAYER = re.compile(r"\blayers\.(\d+)\.")
 
 
@@ -52,8 +53,7 @@ class RolePatterns:
         return next((role for pattern, role in self.patterns if pattern.search(name)), Role.REPLICATED)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True, kw_only=True):
     """Tensors of one shape: ``count`` of them, each ``size_bytes`` (``*`` in the name stands for their numbers)."""
 
     name: str
@@ -111,15 +111,24 @@ def tensors_of_header(header: Mapping[str, Mapping[str, object]]) -> list[Tensor
 def sum_weights(tensors: Iterable[Tensor], *, patterns: RolePatterns, layers: int, source: str) -> Weights:
     """Tensors summed by role and layer. Layers from ``layers`` on (next-token heads) are not loaded: dropped."""
     sums: dict[tuple[Role, int | None], int] = {}
+    keys: dict[str, tuple[Role, int | None]] = {}
     for tensor in tensors:
-        found = _LAYER.search(tensor.name)
-        layer = int(found[1]) if found else None
-        role = patterns.role_of(tensor.name)
-        if layer is not None and layer >= layers and role not in (Role.VISION, Role.VISION_SPLIT):
-            role = Role.DROPPED
-        key = (role, layer)
+        head, _, tail = tensor.name.partition(_EXPERTS)
+        alike = f"{head}{_EXPERTS}{tail.partition('.')[2]}" if tail else head
+        key = keys.get(alike)
+        if key is None:
+            key = keys[alike] = _key_of(tensor.name, patterns, layers)
         sums[key] = sums.get(key, 0) + tensor.size_bytes * tensor.count
     return Weights(sums=tuple(_alike_layers(sums)), source=source)
+
+
+def _key_of(name: str, patterns: RolePatterns, layers: int) -> tuple[Role, int | None]:
+    found = _LAYER.search(name)
+    layer = int(found[1]) if found else None
+    role = patterns.role_of(name)
+    if layer is not None and layer >= layers and role not in (Role.VISION, Role.VISION_SPLIT):
+        role = Role.DROPPED
+    return role, layer
 
 
 def _alike_layers(sums: Mapping[tuple[Role, int | None], int]) -> Iterable[WeightSum]:

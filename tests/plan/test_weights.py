@@ -1,6 +1,8 @@
 """Weights by tensor name and weights computed from config.json agree with the parameters of real runs."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +49,7 @@ def layout(kv_heads: int, vocab: int, layers: int, *, tp: int, ep: int = 1, pp: 
     )
 
 
+PUBLIC: list[dict[str, Any]] = json.loads((MODELS / "public-shapes.json").read_text())
 SMALL = facts("kimi-small")
 BY_NAME = sum_weights(tensors("kimi-small"), patterns=PATTERNS, layers=SMALL.layers, source="index")
 BY_RULE = computed_weights(SMALL, data=DATA)
@@ -84,6 +87,12 @@ def test_its_drafter_too() -> None:
     drafter = read_drafter_facts((MODELS / "kimi-k2.6-dflash" / "config.json").read_text())
     size = computed_drafter_weights(drafter, captured=6).size_bytes
     assert size / 1024**3 == pytest.approx(6.48, abs=0.005)
+
+
+@pytest.mark.parametrize("shape", PUBLIC, ids=lambda shape: shape["name"])
+def test_public_shapes_come_to_their_published_parameters(shape: dict[str, Any]) -> None:
+    weights = computed_weights(read_model_facts(json.dumps(shape["config"])), data=DATA)
+    assert weights.size_bytes / 2 / 1e9 == pytest.approx(shape["published_billion_parameters"], rel=0.001)
 
 
 def test_the_last_stages_take_the_remaining_layers() -> None:
