@@ -10,7 +10,6 @@ import yaml
 
 from kitctl.errors import Exit, KitError
 
-
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is ten times as fast
 
 
