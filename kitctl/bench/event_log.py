@@ -82,7 +82,9 @@ def read_answer(exchange: Exchange) -> Answer | None:
         pieces = tuple(_unchunk(raw, cut + 4, times))
     else:
         pieces = tuple(_plain(exchange.pieces, cut + 4))
-    streams = b"event-stream" in _header(head, b"content-type")
+    streams = b"event-stream" in _header(head, b"content-type") or raw[
+        cut + 4 : cut + 24
+    ].lstrip().startswith(b"data:")
     return Answer(status=status, is_event_stream=streams, pieces=pieces)
 
 

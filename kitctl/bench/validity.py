@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from kitctl.bench.answers import Record
 from kitctl.bench.measure import Health, Repeat
 from kitctl.bench.statistics import mean, spread_of
 
@@ -26,6 +27,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     lag_share_of_ttft: float = 0.03
     late_ms: float = 50.0
     window_completions_per_stream: float = 2.0
+
+
+def first_look(record: Record, *, model: str, served: Sequence[str] | None) -> str | None:
+    """Why no point can be valid, as a first answer shows; ``None`` when nothing speaks against it."""
+    if record.error is not None:
+        return f"errors: {record.error} {record.detail}".rstrip()
+    if record.model is not None and record.model != model:
+        return f"wrong-model: {record.model} answered, {model} was asked for"
+    if served is not None and model not in served:
+        return f"wrong-model: the server serves {', '.join(served) or 'nothing'}, not {model}"
+    if record.output_tokens is None:
+        return "no-usage: the server gives no token count"
+    return "zero-tokens: the answer held no token" if record.output_tokens == 0 else None
 
 
 def invalid_reasons(

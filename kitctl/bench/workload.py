@@ -15,7 +15,7 @@ from kitctl.bench.load import Load, Target
 from kitctl.bench.points import Goal
 from kitctl.bench.prompts import Prompt, PromptSet, deal, random_ids, random_words, seed_of, words_of
 
-LEAST_REQUESTS = 6
+LEAST_REQUESTS = 5
 WARM_UP_TOKENS = 16
 
 

@@ -25,7 +25,7 @@ from kitctl.errors import Exit, KitError
 MOST_RAMP_S = 30.0
 COUNTER_TRIES = 4
 TELL_EVERY_S = 10.0
-_OTHER_ENDPOINT = {"http-400", "http-404", "http-405", "http-422", "http-501"}
+_OTHER_ENDPOINT = {"http-501"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +40,23 @@ class Session:
 
 
 def find_endpoint(session: Session, choices: Iterable[Endpoint]) -> tuple[Endpoint, Record]:
-    """The first endpoint that answers a short request, and its answer. Raises KitError ``no-answer`` (exit 10)."""
+    """The first endpoint that takes a short request, and its answer, good or failed.
+
+    Raises KitError ``no-answer`` (exit 10) when the server refuses the request at every endpoint (4xx).
+    """
     seen: list[str] = []
+    failed: tuple[Endpoint, Record] | None = None
     for endpoint in choices:
         for attempt in range(3):
             record = _ask_once(session, endpoint, attempt)
             if record.error is None:
                 return endpoint, record
             seen.append(f"{endpoint}: {record.error} {record.detail[:200]}".rstrip())
-            if record.error in _OTHER_ENDPOINT:
+            if record.error.startswith("http-4") or record.error in _OTHER_ENDPOINT:
                 break
+            failed = failed or (endpoint, record)
+    if failed is not None:
+        return failed
     raise KitError(
         "no-answer",
         "the server answers no generation request",

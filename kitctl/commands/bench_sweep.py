@@ -12,7 +12,7 @@ from kitctl.bench.measure import Repeat
 from kitctl.bench.points import Point, point_of
 from kitctl.bench.prompts import PromptSet
 from kitctl.bench.results import Head, by_point, line_of, missing_steps, pick_settings, read_result
-from kitctl.bench.validity import Limits, client_reasons
+from kitctl.bench.validity import Limits, client_reasons, first_look
 from kitctl.bench.workload import Endpoint, Spec, Step, spec_hash
 from kitctl.commands.bench_session import Session, find_endpoint, measure_step, warm_up
 from kitctl.commands.server_choice import Server
@@ -49,13 +49,19 @@ def run_sweep(sweep: Sweep, context: Context) -> tuple[tuple[Point, ...], str]:
         spec=sweep.spec, target=sweep.server.target, dataset=sweep.dataset, seed=sweep.seed, say=say
     )
     wanted = sweep.endpoints if sweep.spec.dataset == "random" else (sweep.spec.endpoint,)
-    endpoint, _ = find_endpoint(session, wanted)
+    endpoint, answer = find_endpoint(session, wanted)
     spec = msgspec.structs.replace(sweep.spec, endpoint=endpoint)
     session = Session(spec=spec, target=session.target, dataset=session.dataset, seed=session.seed, say=say)
     path, done = _open_file(sweep, spec)
+    steps = sweep.steps
+    hopeless = first_look(answer, model=spec.model, served=sweep.server.served)
+    if hopeless is not None:
+        say(f"no point can be valid, so each is measured once: {hopeless}")
+        steps = tuple(step for step in steps if step.repeat == 0)
+    say(f"results go to {path} (after an interrupt, --resume goes on with it)")
     if done:
         say(f"going on with {path}: {len(done)} of {len(sweep.steps)} repeats are done")
-    repeats = [*done, *_measure_all(session, missing_steps(sweep.steps, done), path)]
+    repeats = [*done, *_measure_all(session, missing_steps(steps, done), path)]
     points = tuple(
         point_of(
             group,
