@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 KIT = Path(__file__).parent.parent
-_DROPPED = ("KITCTL_", "COMPOSE_", "DOCKER_", "XDG_", "HF_")
+_DROPPED = ("KITCTL_", "COMPOSE_", "DOCKER_", "XDG_", "HF_", "PYTHON")
+_BYTECODE = Path(tempfile.gettempdir()) / f"kitctl-tests-bytecode-{os.getuid()}"
 
 
 def free_port() -> int:
@@ -79,7 +81,7 @@ class KitUser:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment: this process's without what would point elsewhere."""
+        """The environment: this process's without what would point elsewhere; bytecode is kept, as pip keeps it."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
         own = {
             "HOME": str(self.home),
@@ -88,6 +90,7 @@ class KitUser:
             "XDG_CACHE_HOME": str(self.home / "cache"),
             "HF_HUB_CACHE": str(self.home / "store"),
             "KITCTL_KIT": str(KIT),
+            "PYTHONPYCACHEPREFIX": str(_BYTECODE),
         }
         return kept | own | self.extra
 

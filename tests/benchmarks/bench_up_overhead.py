@@ -70,8 +70,8 @@ def has_answered(url: str) -> bool:
         return False
 
 
-def process(*argv: str) -> float:
-    return seconds(lambda: subprocess.run(argv, capture_output=True, check=True) and None)
+def process(user: KitUser, *argv: str) -> float:
+    return seconds(lambda: subprocess.run(argv, env=user.env, capture_output=True, check=True) and None)
 
 
 def shown(name: str, values: list[float]) -> str:
@@ -92,10 +92,10 @@ def main() -> int:
         for _ in range(UP_TURNS):
             plains.append(plain_up(user, folder))
             ups.append(kitctl_up(user, words))
-    helps, passes = [], []
-    for _ in range(HELP_TURNS):
-        passes.append(process(sys.executable, "-c", "pass"))
-        helps.append(process(str(Path(sys.executable).parent / "kitctl"), "--help"))
+        helps, passes = [], []
+        for _ in range(HELP_TURNS):
+            passes.append(process(user, sys.executable, "-c", "pass"))
+            helps.append(process(user, str(Path(sys.executable).parent / "kitctl"), "--help"))
     more_s = statistics.median(ups) - statistics.median(plains)
     help_bound_s = HELP_FACTOR * statistics.median(passes) + HELP_BOUND_S
     for name, values in (
