@@ -25,6 +25,22 @@ class Section:
             raise self.wrong(name, "missing; a whole number is needed")
         return found
 
+    def positive(self, name: str) -> int:
+        """A whole number of at least 1 that must be there."""
+        found = self.whole(name)
+        if found < 1:
+            raise self.wrong(name, f"{found} is below 1")
+        return found
+
+    def number_or_none(self, name: str) -> float | None:
+        """A number, or ``None`` when absent or null."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(name, f"{value!r} is no number")
+        return float(value)
+
     def whole_or_none(self, name: str) -> int | None:
         """A whole number, or ``None`` when absent or null."""
         value = self.values.get(name)

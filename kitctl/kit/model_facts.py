@@ -132,19 +132,19 @@ def read_model_facts(text: str, *, source: str = "config.json") -> ModelFacts:
     """The facts of a target model. Raises KitError ``model-config`` with the path of what is missing or wrong."""
     root = read_config(text, source=source)
     part = text_section(root)
-    heads = part.whole("num_attention_heads")
+    heads = part.positive("num_attention_heads")
     kv_heads = part.whole_or_none("num_key_value_heads") or heads
-    head_dim = part.whole_or_none("head_dim") or part.whole("hidden_size") // heads
+    head_dim = part.whole_or_none("head_dim") or part.positive("hidden_size") // heads
     mla = _read_mla(part)
-    layers = part.whole("num_hidden_layers")
+    layers = part.positive("num_hidden_layers")
     kv_layer_ids, irregular = _kv_layers(part, layers)
     return ModelFacts(
         architecture=_architecture(root),
         model_type=root.text_or_none("model_type"),
-        hidden_size=part.whole("hidden_size"),
+        hidden_size=part.positive("hidden_size"),
         layers=layers,
         intermediate_size=_dense_width(part),
-        vocab_size=part.whole("vocab_size"),
+        vocab_size=part.positive("vocab_size"),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=mla.qk_nope_head_dim + mla.qk_rope_head_dim if mla else head_dim,
@@ -185,9 +185,9 @@ def context_length_of(part: Section) -> int | None:
     if name is None:
         return None
     rope = part.section_or_none("rope_scaling")
-    factor = rope.values.get("factor", 1) if rope else 1
+    factor = rope.number_or_none("factor") if rope else None
     if rope and (rope.first("original_max_position_embeddings") or rope.values.get("rope_type") == "llama3"):
-        factor = 1
+        factor = None
     return int((factor or 1) * part.whole(name))
 
 
@@ -256,6 +256,9 @@ def _read_experts(part: Section, layers: int) -> Experts | None:
 
 def _moe_layer_ids(part: Section, layers: int) -> tuple[int, ...]:
     first = part.whole_or_none("first_k_dense_replace") or 0
+    if isinstance(part.values.get("moe_layer_freq"), list):
+        marks = part.wholes_or_none("moe_layer_freq") or ()
+        return tuple(i for i, mark in enumerate(marks[:layers]) if mark)
     every = part.whole_or_none("moe_layer_freq") or 1
     step = part.whole_or_none("decoder_sparse_step") or 1
     dense = part.wholes_or_none("mlp_only_layers") or ()

@@ -56,11 +56,16 @@ def compile_condition(text: str, *, source: str) -> Condition:
 
 
 def holds(condition: Condition, values: Values) -> bool:
-    """Whether the condition holds; what needs an unknown value does not."""
+    """Whether the condition holds; what needs an unknown value does not, nor what compares a text with a number."""
+    return bool(value_of(condition, values))
+
+
+def value_of(condition: Condition, values: Values) -> Any:
+    """The value of an expression, ``None`` when it needs an unknown or unsuited one."""
     try:
-        return bool(condition(values))
-    except (_UnknownError, ZeroDivisionError):
-        return False
+        return condition(values)
+    except (_UnknownError, ZeroDivisionError, TypeError):
+        return None
 
 
 def names_in(text: str) -> frozenset[str]:

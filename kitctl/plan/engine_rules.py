@@ -18,7 +18,7 @@ from kitctl.kit.flag_table import FlagTable
 from kitctl.kit.model_facts import ModelFacts
 from kitctl.kit.stack import Stack
 from kitctl.kit.typed import read_typed
-from kitctl.plan.conditions import Condition, compile_condition, holds
+from kitctl.plan.conditions import Condition, compile_condition, holds, value_of
 from kitctl.plan.flag_names import FlagChange, check_flag_names
 from kitctl.plan.releases import is_within
 from kitctl.plan.rule_values import rule_values
@@ -130,7 +130,7 @@ def judge_rule(ready: ReadyRule, values: Mapping[str, Any]) -> Finding | None:
         return None
     if not holds(ready.when, values):
         return None
-    texts = _Texts({**values, **{name: condition(values) for name, condition in ready.let.items()}})
+    texts = _Texts({**values, **{name: value_of(condition, values) for name, condition in ready.let.items()}})
     return Finding(
         code=rule.code,
         severity=rule.severity,

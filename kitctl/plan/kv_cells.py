@@ -59,7 +59,7 @@ def cells_of(
     if drafter is None or algorithm is None:
         return Cells(target=target, drafter=0, budgeted=target)
     own = drafter_cell(drafter, sizes)
-    kept = len(layers)
+    kept = max(1, len(layers))
     if algorithm is not Algorithm.DFLASH:
         return Cells(target=target, drafter=own, budgeted=int(target * (1 + drafter.layers / kept)))
     if is_within(release, since=data.speculation.real_drafter_cell_since):

@@ -62,7 +62,7 @@ def _stack_values(stack: Stack, flags: Mapping[str, str | bool]) -> dict[str, An
     settings = {name: getattr(engine, name) for name in engine.__struct_fields__ if name != "flags"}
     sizes = {name: getattr(stack.parallel, name) for name in ("tp", "ep", "pp", "dp")}
     named = settings | {name: _given(flags, name) for name, value in settings.items() if not value}
-    named |= {name: _given(flags, f"{name}_size") or value for name, value in sizes.items()}
+    named |= {name: _size(flags, name) or value for name, value in sizes.items()}
     block = drafter.block_size if drafter else None
     return named | {
         "world": named["dp"] * named["tp"] * named["pp"],
@@ -75,6 +75,11 @@ def _stack_values(stack: Stack, flags: Mapping[str, str | bool]) -> dict[str, An
         "draft_window": drafter.draft_window if drafter else None,
         "draft_backend": drafter.attention_backend if drafter else None,
     }
+
+
+def _size(flags: Mapping[str, str | bool], name: str) -> int | None:
+    value = _given(flags, f"{name}_size")
+    return value if type(value) is int else None
 
 
 def _given(flags: Mapping[str, str | bool], setting: str) -> Any:

@@ -1,6 +1,9 @@
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kitctl.errors import Exit, KitError
 from kitctl.kit.drafter_facts import DrafterKind, read_drafter_facts
@@ -122,6 +125,38 @@ def test_a_wrong_file_is_named_with_the_path(text: str, cause: str) -> None:
         read_model_facts(text)
     assert (refused.value.code, refused.value.exit_code) == ("model-config", Exit.USAGE)
     assert refused.value.cause == cause
+
+
+def test_a_list_marks_the_expert_layers() -> None:
+    text = config("qwen3-tiny-moe").replace('"decoder_sparse_step": 1', '"moe_layer_freq": [0, 1, 1]')
+    facts = read_model_facts(text)
+    assert facts.experts is not None
+    assert facts.experts.layer_ids == (1, 2)
+
+
+ODD = st.one_of(
+    st.none(), st.integers(-2, 4), st.text(max_size=3), st.lists(st.integers(-1, 3), max_size=3), st.just({})
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from(["kimi-k2.6", "kimi-small", "qwen3-tiny-moe", "qwen3-tiny-dflash"]), data=st.data()
+)
+def test_any_one_odd_value_is_read_or_named_with_its_path(name: str, data: st.DataObject) -> None:
+    tree = json.loads(config(name))
+    place = tree
+    while True:
+        key = data.draw(st.sampled_from(sorted(place)))
+        if not isinstance(place[key], dict) or not place[key] or data.draw(st.booleans()):
+            break
+        place = place[key]
+    place[key] = data.draw(ODD)
+    for read in (read_model_facts, read_drafter_facts):
+        try:
+            read(json.dumps(tree))
+        except KitError as refused:
+            assert refused.code == "model-config"
 
 
 def test_the_k26_drafter() -> None:

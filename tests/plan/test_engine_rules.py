@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kitctl.errors import KitError
 from kitctl.finding import Finding, Severity
@@ -135,6 +137,7 @@ def test_only_the_small_language_is_accepted(text: str) -> None:
         ("1 < a < 3", True),
         ("1 < a < 2", False),
         ("a % 0 == 1", False),
+        ("text > 1", False),
         ("a in [1, 2]", True),
         ("nothing('x') is None", True),
         ("a if unknown > 1 else 0", False),
@@ -142,10 +145,67 @@ def test_only_the_small_language_is_accepted(text: str) -> None:
     ],
 )
 def test_what_is_unknown_does_not_hold(text: str, expected: bool) -> None:
-    values = {"a": 2, "unknown": None, "nothing": lambda name: None}
+    values = {"a": 2, "unknown": None, "text": "x", "nothing": lambda name: None}
     assert holds(compile_condition(text, source="test"), values) is expected
 
 
 def test_flags_are_read_from_both_spellings() -> None:
     argv = ("--a", "1", "--b=2", "--c", "--a", "3", "-1")
     assert flags_of(argv) == {"a": "3", "b": "2", "c": True}
+
+
+SIZES = st.integers(1, 17)
+WORDS = st.sampled_from(
+    [
+        "--moe-dp-size",
+        "--nnodes",
+        "x",
+        "0",
+        "-1",
+        "2.5",
+        "--max-running-requests",
+        "--ep-size",
+        "--device",
+        "cpu",
+    ]
+)
+SHAPES = st.sampled_from([None, "kimi-k2.6", "kimi-small", "qwen3-tiny", "qwen3-tiny-moe"])
+DRAFTERS = st.sampled_from([None, "kimi-k2.6-dflash", "qwen3-tiny-dflash"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    tp=SIZES,
+    ep=SIZES,
+    pp=SIZES,
+    shape=SHAPES,
+    drafter=DRAFTERS,
+    algorithm=st.sampled_from(["DFLASH", "EAGLE", "EAGLE3", "DDTREE"]),
+    argv=st.lists(WORDS, max_size=6),
+    archs=st.lists(st.sampled_from(["9.0", "10.3", "12.0", "12.1"]), max_size=2),
+    release=st.sampled_from(["0.5.11", "0.5.13.post1", "0.5.16", "0.5.23", ""]),
+)
+def test_rules_judge_any_stack_without_failing(
+    tp: int,
+    ep: int,
+    pp: int,
+    shape: str | None,
+    drafter: str | None,
+    algorithm: str,
+    argv: list[str],
+    archs: list[str],
+    release: str,
+) -> None:
+    case: dict[str, Any] = {
+        "stack": {"parallel": {"tp": tp, "ep": ep, "pp": pp}},
+        "argv": argv,
+        "archs": archs,
+    }
+    case |= {"release": release} | ({"model": shape} if shape else {})
+    if drafter:
+        case |= {"drafter": drafter}
+        case["stack"] |= {"drafter": {"model": "d", "algorithm": algorithm}}
+    for finding in judge(case):
+        assert finding.code
+        assert "{" not in finding.cause + finding.remedy
+        assert "None" not in finding.cause + finding.remedy

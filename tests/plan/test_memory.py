@@ -269,3 +269,31 @@ def test_the_pools_stay_within_the_budget(
     if fit.kv_tokens:
         assert fit.kv_tokens * fit.cells.real <= fit.kv_budget_bytes
     assert fit.kv_tokens <= fit.kv_tokens_uncapped
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    name=NAMES,
+    tp=st.integers(1, 17),
+    ep=st.integers(1, 17),
+    pp=st.integers(1, 17),
+    mib=st.integers(1_000, 300_000),
+    used=st.integers(0, 300_000),
+    algorithm=st.sampled_from([None, "DFLASH", "EAGLE", "EAGLE3", "DDTREE"]),
+)
+def test_any_layout_is_judged_even_one_that_a_rule_refuses(
+    name: str, tp: int, ep: int, pp: int, mib: int, used: int, algorithm: str | None
+) -> None:
+    fit = fit_memory(
+        stack_of(
+            {"parallel": {"tp": tp, "ep": ep, "pp": pp}}
+            | ({"drafter": {"model": "d", "algorithm": algorithm}} if algorithm else {})
+        ),
+        release="0.5.16",
+        model=model(name),
+        gpu=GpuMemory(total_mib=mib, used_mib=used),
+        data=DATA,
+        drafter=drafter("kimi-k2.6-dflash"),
+    )
+    json.dumps(memory_json(fit), allow_nan=False)
+    memory_findings(fit)
