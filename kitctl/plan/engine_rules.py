@@ -124,9 +124,11 @@ def check_rules(
 
 
 def judge_rule(ready: ReadyRule, values: Mapping[str, Any]) -> Finding | None:
-    """The finding of one rule, or ``None`` when it does not apply or does not hold."""
-    rule = ready.rule
-    if not is_within(values["release"], since=rule.since, until=rule.until):
+    """The finding of one rule, or ``None`` when it does not hold or not apply (bounded, and the release unknown)."""
+    rule, release = ready.rule, values["release"]
+    if not release and (rule.since or rule.until):
+        return None
+    if not is_within(release, since=rule.since, until=rule.until):
         return None
     if not holds(ready.when, values):
         return None
@@ -136,7 +138,7 @@ def judge_rule(ready: ReadyRule, values: Mapping[str, Any]) -> Finding | None:
         severity=rule.severity,
         cause=rule.cause.format_map(texts),
         remedy=rule.remedy.format_map(texts),
-        evidence=(f"rule of SGLang {values['release']}: {rule.source}",),
+        evidence=(f"rule for SGLang {release or 'of any release'}: {rule.source}",),
         where=rule.where,
     )
 

@@ -104,6 +104,11 @@ def test_the_reference_stack_has_notes_only() -> None:
     ]
 
 
+def test_rules_of_some_releases_stay_silent_where_the_release_is_unknown() -> None:
+    stack = {"drafter": {"model": "d"}, "engine": {"max_running_requests": 8}}
+    assert judge({"stack": stack, "release": ""}) == ()
+
+
 def test_hooks_are_those_of_the_release_and_earlier() -> None:
     early, late = hooked_targets(BOOK, "0.5.16"), hooked_targets(BOOK, "0.5.23")
     assert "KimiK25ForConditionalGeneration" in early
