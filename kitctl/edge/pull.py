@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,7 @@ from kitctl.edge.streams import Source, xet_is_there
 from kitctl.edge.transfer import Patience, Reporter, fetch_file
 from kitctl.edge.workers import run_all
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import LockState, ModelEntry, require_proven
+from kitctl.kit.models_lock import LockedFile, LockState, ModelEntry, require_proven
 from kitctl.store.hub_model import changed_files
 from kitctl.store.layout import blob_path, lock_path, part_path
 from kitctl.store.place import FileSeen, ModelPlace, Presence
@@ -86,8 +86,8 @@ def pull_model(
 
 def prove_present(
     place: ModelPlace, attestations: Attestations, settings: PullSettings, say: Callable[[str], None]
-) -> frozenset[str]:
-    """Paths of files that are there with the right size and hold other bytes."""
+) -> dict[str, str]:
+    """Files that are there with the right size and hold other bytes: path and what is wrong."""
     files = [
         (seen.file, _bytes_path(place, seen))
         for seen in place.seen
@@ -97,9 +97,7 @@ def prove_present(
     gauge = Gauge(f"{place.repo}: verifying", sum(file.size_bytes for file, _ in unproven))
     with telling(gauge, say, every_s=settings.every_s):
         verdicts = deep_verify(unproven, attestations=attestations, came=gauge.came, stop=threading.Event())
-    for verdict in verdicts:
-        say(f"{place.repo}: {verdict.path} {verdict.cause}")
-    return frozenset(verdict.path for verdict in verdicts)
+    return {verdict.path: verdict.cause for verdict in verdicts}
 
 
 def _bytes_path(place: ModelPlace, seen: FileSeen) -> Path:
@@ -117,17 +115,20 @@ def _fill_store(
 ) -> tuple[PullStep, ...]:
     place = locate_model(entry, store_dir)
     bad = prove_present(place, attestations, settings, say)
+    for path, cause in bad.items():
+        say(f"{entry.repo}: {path} {cause}, fetching it anew")
     reusable = _find_reusable(entry, place, bad, attestations, settings, say)
     steps = plan_pull(place, bad=bad, reusable=reusable)
     check_room(entry.repo, store_dir, bytes_written(steps))
     check_writable(Path(place.mount_dir))
     xet_hashes = _ask_hub(entry, steps, say)
-    steps = tuple(_try_hardlink(place, step) for step in steps)
+    steps = tuple(_try_hardlink(place, step, attestations) for step in steps)
     check_room(entry.repo, store_dir, bytes_written(steps))
     try:
-        _move_all(entry, place, steps, xet_hashes, attestations, settings, say)
+        _move_all(entry, place, steps, xet_hashes, Path(store_dir), attestations, settings, say)
         for step in steps:
-            link_file(place, step.file)
+            if step.step is not Step.KEEP:
+                link_file(place, step.file)
         write_ref(place, entry)
         clear_parts(place, entry)
     finally:
@@ -138,7 +139,7 @@ def _fill_store(
 def _find_reusable(
     entry: ModelEntry,
     place: ModelPlace,
-    bad: frozenset[str],
+    bad: Collection[str],
     attestations: Attestations,
     settings: PullSettings,
     say: Callable[[str], None],
@@ -147,7 +148,7 @@ def _find_reusable(
     found = {
         seen.file.path: _bytes_path(place, seen) for seen in place.seen if seen.presence is Presence.OUTSIDE
     }
-    wanted = {seen.file.path for seen in place.seen if seen.presence is not Presence.WHOLE} | bad
+    wanted = {seen.file.path for seen in place.seen if seen.presence is not Presence.WHOLE} | {*bad}
     other = locate_model(entry, default_store())
     if other.mount_dir != place.mount_dir:
         good = (Presence.WHOLE, Presence.BLOB, Presence.OUTSIDE)
@@ -190,10 +191,19 @@ def _ask_hub(
     return {file.path: file.xet_hash for file in listed} if xet_is_there() else {}
 
 
-def _try_hardlink(place: ModelPlace, step: PullStep) -> PullStep:
-    if step.step is not Step.HARDLINK or step.source is None or hardlink_blob(place, step.file, step.source):
+def _try_hardlink(place: ModelPlace, step: PullStep, attestations: Attestations) -> PullStep:
+    """The step done, or turned into a copy. A link changes the file's times, so the proof is noted anew."""
+    if step.step is not Step.HARDLINK or step.source is None:
         return step
-    return PullStep(file=step.file, step=Step.COPY, source=step.source, writes_bytes=step.file.size_bytes)
+    if not hardlink_blob(place, step.file, step.source):
+        return PullStep(file=step.file, step=Step.COPY, source=step.source, writes_bytes=step.file.size_bytes)
+    _remember(attestations, place, step.file)
+    return step
+
+
+def _remember(attestations: Attestations, place: ModelPlace, file: LockedFile) -> None:
+    blob = Path(blob_path(place.mount_dir, file))
+    attestations.remember(Proof(key=stat_key(blob), digest=file.blob_name))
 
 
 def _move_all(
@@ -201,12 +211,17 @@ def _move_all(
     place: ModelPlace,
     steps: Sequence[PullStep],
     xet_hashes: Mapping[str, str | None],
+    store: Path,
     attestations: Attestations,
     settings: PullSettings,
     say: Callable[[str], None],
 ) -> None:
-    """Fetch and copy, ``jobs`` files at once; all errors are collected, some end the rest at once."""
-    todo = [step for step in steps if step.step in (Step.FETCH, Step.COPY)]
+    """Fetch and copy, ``jobs`` files at once; all errors are collected, some end the rest at once.
+
+    Files with the same bytes are moved once.
+    """
+    moving = [step for step in steps if step.step in (Step.FETCH, Step.COPY)]
+    todo = list({step.file.blob_name: step for step in moving}.values())
     if not todo:
         return
     total = sum(step.file.size_bytes for step in todo)
@@ -220,8 +235,9 @@ def _move_all(
         blob = Path(blob_path(place.mount_dir, step.file))
         part = Path(part_path(place.mount_dir, step.file))
         fetch_file(source, part, blob, patience=settings.patience, reporter=reporter)
+        give_to_owner(blob, store)
         link_file(place, step.file)
-        attestations.remember(Proof(key=stat_key(blob), digest=step.file.blob_name))
+        _remember(attestations, place, step.file)
 
     with telling(gauge, say, every_s=settings.every_s):
         run_all([partial(move, step) for step in todo], jobs=settings.jobs, stop=stop)
@@ -233,8 +249,8 @@ def _source(entry: ModelEntry, step: PullStep, xet_hashes: Mapping[str, str | No
     return source_of(entry, step.file, xet_hash=xet_hashes.get(step.file.path))
 
 
-def _not_ours(entry: ModelEntry, place: ModelPlace, bad: frozenset[str]) -> KitError:
-    wrong = sorted(bad | {file.path for file in place.missing})
+def _not_ours(entry: ModelEntry, place: ModelPlace, bad: Collection[str]) -> KitError:
+    wrong = sorted({*bad, *(file.path for file in place.missing)})
     return KitError(
         "local-model-broken",
         f"{entry.repo} lies in your folder {entry.path}, which kitctl does not write to, and is broken there",

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from kitctl.edge.files import write_atomic
 from kitctl.edge.transfer import disk_error
 from kitctl.kit.models_lock import LockedFile, ModelEntry
-from kitctl.store.layout import PART_SUFFIX, blob_path, link_target, ref_path
+from kitctl.store.layout import LINK_SUFFIX, PART_SUFFIX, blob_path, link_target, ref_path
 from kitctl.store.place import ModelPlace
 
 
@@ -19,7 +19,7 @@ def link_file(place: ModelPlace, file: LockedFile) -> None:
         if path.is_symlink() and str(path.readlink()) == link_target(file):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.kitctl-link")
+        beside = path.with_name(f".{path.name}{LINK_SUFFIX}")
         beside.unlink(missing_ok=True)
         beside.symlink_to(link_target(file))
         beside.replace(path)
@@ -30,7 +30,7 @@ def link_file(place: ModelPlace, file: LockedFile) -> None:
 def hardlink_blob(place: ModelPlace, file: LockedFile, source: PurePosixPath) -> bool:
     """Take ``source`` in as the blob of ``file`` without a copy; false where the kernel does not let us."""
     blob = Path(blob_path(place.mount_dir, file))
-    beside = blob.with_name(f"{blob.name}.kitctl-link")
+    beside = blob.with_name(f"{blob.name}{LINK_SUFFIX}")
     try:
         blob.parent.mkdir(parents=True, exist_ok=True)
         beside.unlink(missing_ok=True)
@@ -61,6 +61,8 @@ def clear_parts(place: ModelPlace, entry: ModelEntry) -> int:
         if name not in wanted or (blobs / name).exists():
             freed += part.stat().st_size
             part.unlink()
+    for beside in blobs.glob(f"*{LINK_SUFFIX}"):
+        beside.unlink()
     return freed
 
 
@@ -69,6 +71,7 @@ def give_to_owner(folder: Path, store: Path) -> None:
     owner = store.stat()
     if os.geteuid() != 0 or owner.st_uid == 0:
         return
-    for path in (folder, *folder.rglob("*")):
+    below = folder.rglob("*") if folder.is_dir() else ()
+    for path in (folder, *below):
         if path.lstat().st_uid == 0:
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -57,7 +57,8 @@ def hash_folder(folder: str, *, say: Callable[[str], None], every_s: float) -> t
         size = (root / path).stat().st_size
         bare = LockedFile(path=path, size_bytes=size, role=role_of(path), sha256="0" * 64)
         digest = hash_path(bare, root / path, gauge.came, stop)
-        attestations.remember(Proof(key=key, digest=digest))
+        if stat_key(root / path) == key:
+            attestations.remember(Proof(key=key, digest=digest))
         return LockedFile(path=path, size_bytes=size, role=role_of(path), sha256=digest)
 
     try:

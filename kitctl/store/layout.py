@@ -13,6 +13,8 @@ from kitctl.kit.models_lock import LockedFile, ModelEntry
 
 PART_SUFFIX = ".kitctl-part"
 """A file on its way: the bytes from its start, hashed again before they are continued."""
+LINK_SUFFIX = ".kitctl-link"
+"""A link that is made beside its place and renamed into it."""
 GENERATED_COMMIT = "generated"
 _SNAPSHOTS = "snapshots"
 

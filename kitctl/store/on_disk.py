@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from kitctl.store.layout import PART_SUFFIX
+from kitctl.store.layout import LINK_SUFFIX, PART_SUFFIX
 
 INCOMPLETE_SUFFIX = ".incomplete"
 SETTLED_S = 3600.0
@@ -28,7 +28,7 @@ class BlobOnDisk:
     @property
     def is_unfinished(self) -> bool:
         """Whether it is a transfer's part: kitctl's, or one of Hugging Face's own client."""
-        return self.name.endswith((PART_SUFFIX, INCOMPLETE_SUFFIX, ".kitctl-link"))
+        return self.name.endswith((PART_SUFFIX, INCOMPLETE_SUFFIX, LINK_SUFFIX))
 
 
 @dataclass(frozen=True, kw_only=True)

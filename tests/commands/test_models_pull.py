@@ -101,6 +101,29 @@ def test_without_a_name_all_locked_models_are_pulled(world: World) -> None:
     assert (done.code, world.holds_all()) == (0, True)
 
 
+def test_files_with_the_same_bytes_are_fetched_once(world: World) -> None:
+    repo = world.hub.repos[TINY]
+    repo.files["copy.safetensors"] = repo.files[SHARD]
+    repo.files["empty"] = b""
+    world.write_lock()
+    assert (world.pull().code, world.holds_all(), world.leftovers()) == (0, True, [])
+    sent = [path for method, path, _ in world.hub.requests_for("/storage/") if method == "GET"]
+    assert len(sent) == 3
+
+
+def test_plain_files_in_a_snapshot_are_kept_as_they_are(world: World) -> None:
+    """Caches of hosts without links hold the files themselves."""
+    world.pull()
+    plain = world.root / "plain"
+    shutil.copytree(world.snapshot, plain, symlinks=False)
+    shutil.rmtree(world.repo_folder)
+    shutil.copytree(plain, world.snapshot)
+    (world.snapshot / SHARD).unlink()
+    world.hub.bytes_sent.clear()
+    assert (world.pull().code, world.holds_all(), world.verify().code) == (0, True, 0)
+    assert set(world.hub.bytes_sent) == {SHARD}
+
+
 def test_an_unlocked_model_is_refused_with_the_command_that_locks_it(world: World) -> None:
     lock = world.root / "kit" / "models.lock"
     lock.write_text(lock.read_text() + '\n[models."org/big"]\nstate = "reconstructed"\n')
@@ -303,6 +326,7 @@ def test_root_hands_what_it_fills_to_the_stores_owner(world: World) -> None:
     assert world.pull().code == 0
     owners = {path.lstat().st_uid for path in world.store.rglob("*")}
     assert owners == {1234}
+    assert world.verify().data["models"][0]["hashed_bytes"] == 0  # type: ignore[index]
 
 
 def test_a_symlinked_store_is_filled_where_it_points(world: World, tmp_path: Path) -> None:
@@ -321,6 +345,7 @@ def test_the_users_cache_is_linked_and_not_fetched(world: World) -> None:
     assert world.hub.log == []
     cached = world.hf_cache / "models--org--tiny" / "snapshots" / ("a" * 40) / SHARD
     assert (world.snapshot / SHARD).stat().st_ino == cached.stat().st_ino
+    assert world.verify().data["models"][0]["hashed_bytes"] == 0  # type: ignore[index]
 
 
 def test_a_cache_on_another_disk_is_copied_and_not_fetched(
