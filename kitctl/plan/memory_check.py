@@ -12,6 +12,7 @@ from kitctl.kit.drafter_facts import DrafterFacts
 from kitctl.kit.model_facts import ModelFacts
 from kitctl.kit.stack import Stack
 from kitctl.kit.tensor_index import Weights
+from kitctl.plan.engine_defaults import MIB
 from kitctl.plan.memory import GpuMemory, MemoryFit, fit_memory
 from kitctl.plan.memory_data import MemoryData
 from kitctl.plan.memory_report import memory_findings, memory_json
@@ -73,18 +74,25 @@ def smallest_gpu(facts: HostFacts, indices: Sequence[int], *, own_project: str |
     While the stack itself is there, its GPUs count as empty, so that the plan stays the one that runs.
     """
     reserved = [gpu for gpu in facts.gpus or () if gpu.index in set(indices)]
-    if not reserved or any(gpu.memory_total_mib is None for gpu in reserved):
-        return None
     is_up = own_project is not None and any(one.project == own_project for one in facts.containers or ())
-    found = [_memory_of(gpu, is_own=is_up) for gpu in reserved]
-    return min(found, key=lambda gpu: gpu.total_mib - gpu.used_mib)
+    found = [_memory_of(gpu, facts, is_own=is_up) for gpu in reserved]
+    known = [gpu for gpu in found if gpu is not None]
+    if not known or len(known) < len(reserved):
+        return None
+    return min(known, key=lambda gpu: gpu.total_mib - gpu.used_mib)
 
 
-def _memory_of(gpu: Gpu, *, is_own: bool) -> GpuMemory:
-    used = 0 if is_own else gpu.memory_used_mib or 0
+def _memory_of(gpu: Gpu, facts: HostFacts, *, is_own: bool) -> GpuMemory | None:
+    """The GPU's own memory; of one that names none (GB10: it shares the host's) the host's RAM."""
+    total, used = gpu.memory_total_mib, gpu.memory_used_mib or 0
+    if total is None and facts.ram_total_bytes is not None:
+        total = facts.ram_total_bytes // MIB
+        used = total - (facts.ram_available_bytes or facts.ram_total_bytes) // MIB
+    if total is None:
+        return None
     return GpuMemory(
-        total_mib=gpu.memory_total_mib or 0,
-        used_mib=used if used >= IDLE_MIB else 0,
+        total_mib=total,
+        used_mib=0 if is_own or used < IDLE_MIB else used,
         name=gpu.name,
         compute_capability=gpu.compute_capability,
     )

@@ -22,6 +22,18 @@ from kitctl.plan.rule_values import flags_of, rule_values
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases"
 BOOK = read_rules((ROOT / "kitctl" / "data" / "engine_rules.yaml").read_text())
+RULES_PAGE = ROOT / "docs" / "engine-rules.md"
+PAGE_HEAD = """# What SGLang accepts silently or refuses late
+
+Made from `kitctl/data/engine_rules.yaml`; `pytest tests/plan/test_engine_rules.py --accept` writes it anew.
+`kitctl plan` and `kitctl up` judge every stack by these rules before anything is fetched, built or started. `block` ends
+with exit 3 (`--skip CODE` overrules), `warn` costs speed or safety, `note` is worth knowing. Words in braces are filled
+in. Flags are held against the flag table of the pinned release besides (`flag-unknown`, `flag-abbreviated`, `flag-removed`,
+`flag-deprecated`, `flag-value`, `flag-repeated`, `flag-without-effect`).
+
+| code | severity | releases | cause | remedy | source |
+|---|---|---|---|---|---|
+"""
 FILES = sorted((CASES / "rules").glob("*.yaml"))
 
 
@@ -68,6 +80,31 @@ def test_a_rule_speaks_in_its_case_and_not_in_the_neighbour(path: Path) -> None:
 def test_every_rule_has_a_case_and_every_case_a_rule() -> None:
     assert {ready.rule.code for ready in BOOK.rules} == {path.stem for path in FILES}
     assert len(BOOK.rules) == len(FILES)
+
+
+def rules_page() -> str:
+    rows = [
+        f"| `{rule.code}` | {rule.severity} | {_span(rule.since, rule.until)} | {_cell(rule.cause)} | "
+        f"{_cell(rule.remedy)} | {_cell(rule.source)} |"
+        for rule in (ready.rule for ready in BOOK.rules)
+    ]
+    return PAGE_HEAD + "\n".join(rows) + "\n"
+
+
+def _span(since: str | None, until: str | None) -> str:
+    if since is None and until is None:
+        return "all"
+    return " ".join(part for part in (since and f"from {since}", until and f"before {until}") if part)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("!s}", "}")
+
+
+def test_the_page_of_rules_is_made_from_the_data(accept: bool) -> None:
+    if accept:
+        RULES_PAGE.write_text(rules_page())
+    assert RULES_PAGE.read_text() == rules_page()
 
 
 def test_conditions_and_texts_read_known_names_only() -> None:
