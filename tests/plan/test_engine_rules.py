@@ -26,10 +26,10 @@ RULES_PAGE = ROOT / "docs" / "engine-rules.md"
 PAGE_HEAD = """# What SGLang accepts silently or refuses late
 
 Made from `kitctl/data/engine_rules.yaml`; `pytest tests/plan/test_engine_rules.py --accept` writes it anew.
-`kitctl plan` and `kitctl up` judge every stack by these rules before anything is fetched, built or started. `block` ends
-with exit 3 (`--skip CODE` overrules), `warn` costs speed or safety, `note` is worth knowing. Words in braces are filled
-in. Flags are held against the flag table of the pinned release besides (`flag-unknown`, `flag-abbreviated`, `flag-removed`,
-`flag-deprecated`, `flag-value`, `flag-repeated`, `flag-without-effect`).
+`kitctl plan` and `kitctl up` judge every stack by these rules before anything is fetched, built or started.
+`block` ends with exit 3 (`--skip CODE` overrules), `warn` costs speed or safety, `note` is worth knowing. Words in
+braces are filled in. Flags are held against the flag table of the pinned release besides: `flag-unknown`,
+`flag-abbreviated`, `flag-removed`, `flag-deprecated`, `flag-value`, `flag-repeated`, `flag-without-effect`.
 
 | code | severity | releases | cause | remedy | source |
 |---|---|---|---|---|---|
