@@ -87,7 +87,7 @@ class Case:
         from kitctl.watch.start import StartState, Verdict, judge_start, phase_lines, see_end, see_line
 
         book = failure_book()
-        state = StartState(begun_s=self.begun_s, deadline_s=self.begun_s + limit_s)
+        state = StartState(begun_s=self.begun_s, deadline_s=time.time() + limit_s)
         target = Target(container_id="", folder="", url=self.url, model="proof")
         with (self.folder / "engine.log").open("rb") as log:
             while True:
