@@ -58,6 +58,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command(
         "kitctl.commands.compare", "compare results: tables, plots, and a gate against regressions"
     ),
+    "campaign": Command("kitctl.commands.campaign", "many stacks, unattended: one report, a recommendation"),
     "build": Command("kitctl.commands.build", "build an engine image from its pin set, test and record it"),
     "check": Command("kitctl.commands.check", "the launch line judged by the pinned engine's own parser"),
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),

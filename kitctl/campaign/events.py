@@ -41,7 +41,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     """A kitctl took the campaign up, for the first time or again."""
 
     kitctl: str
-    pid: int
 
 
 class Up(msgspec.Struct, frozen=True, kw_only=True, tag="up"):

@@ -35,17 +35,26 @@ class Forecast:
     guessed: int = 0
 
 
-def load_time(
-    *, weight_bytes: int | None, last_s: float | None, state: State | None = None, arm: str = ""
-) -> LoadTime:
-    """Seconds from start to answer: as this journal saw it, as the last run on this host, or by the bytes to read."""
-    seen = [up.seconds for up in (state.ups.get(arm, ()) if state else ()) if up.outcome == "ready"]
-    if seen:
-        return LoadTime(seconds=median(seen), by="this campaign")
+BY_SIZES = "sizes, at the slowest rate worth waiting for"
+
+
+def load_time(*, weight_bytes: int | None, last_s: float | None) -> LoadTime:
+    """Seconds from start to answer, before anything ran: as the last run on this host, or by the bytes to read."""
     if last_s is not None:
         return LoadTime(seconds=last_s, by="the last load on this host")
     read_s = (weight_bytes or 0) / SLOWEST_READ_BYTES_PER_S
-    return LoadTime(seconds=read_s + FIRST_START_S, by="sizes, at the slowest rate worth waiting for")
+    return LoadTime(seconds=read_s + FIRST_START_S, by=BY_SIZES)
+
+
+def load_time_now(before: LoadTime, *, state: State, arm: str) -> LoadTime:
+    """The same in the light of this campaign's own loads: the arm's, or any arm's where sizes alone were known."""
+    mine = [up.seconds for up in state.ups.get(arm, ()) if up.outcome == "ready"]
+    if mine:
+        return LoadTime(seconds=median(mine), by="this campaign")
+    others = [up.seconds for ups in state.ups.values() for up in ups if up.outcome == "ready"]
+    if others and before.by == BY_SIZES:
+        return LoadTime(seconds=median(others), by="other stacks of this campaign")
+    return before
 
 
 def forecast(

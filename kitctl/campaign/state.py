@@ -61,7 +61,7 @@ def step(state: State, entry: Entry) -> State:
     event = entry.event
     match event:
         case Begun():
-            return replace(state, begun=event, begun_at=entry.at)
+            return replace(state, begun=event, begun_at=state.begun_at or entry.at)
         case Session():
             return replace(state, sessions=state.sessions + 1, ended=None)
         case Up():

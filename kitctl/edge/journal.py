@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kitctl.campaign.events import Entry, Event
 from kitctl.campaign.journal import Journal, read_journal, seal
+from kitctl.campaign.state import fold, step
 from kitctl.edge.files import writing
 from kitctl.edge.runs import now_utc
 
@@ -18,13 +19,14 @@ def load_journal(path: str) -> Journal:
 
 
 class JournalFile:
-    """A journal open for appending. Only one process may hold it: take the campaign's lock first."""
+    """A journal open for appending, and its ``state``. Only one process may hold it: take its lock first."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         found = load_journal(path)
         self._sum, self._count = found.last_sum, len(found.entries)
-        self.entries = found.entries
+        self.entries = list(found.entries)
+        self.state = fold(found.entries)
         with writing(path):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -42,7 +44,10 @@ class JournalFile:
                 view = view[os.write(self._handle, view) :]
             os.fsync(self._handle)
         self._sum, self._count = digest, self._count + 1
-        return Entry(n=self._count, at=at, event=event)
+        entry = Entry(n=self._count, at=at, event=event)
+        self.entries.append(entry)
+        self.state = step(self.state, entry)
+        return entry
 
     def close(self) -> None:
         """Close the file."""

@@ -36,6 +36,21 @@ def project_lock(project: str, *, verb: str, wait_s: float = 0.0) -> Iterator[No
         os.close(handle)
 
 
+def holder_of(project: str) -> str | None:
+    """Who holds the project's lock now; ``None`` when nobody does."""
+    path = Path(state_dir()) / "locks" / f"{project}.lock"
+    if not path.is_file():
+        return None
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "the holder left no note"
+    finally:
+        os.close(handle)
+    return None
+
+
 def _take(handle: int, project: str, deadline: float) -> None:
     while True:
         try:
