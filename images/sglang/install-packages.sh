@@ -1,8 +1,7 @@
 #!/bin/sh
-# Install the locked packages that a name list of the pin set holds into /opt/engine.
-# usage: install-packages LIST [compile]   (/pins: the pin set's folder; /opt/installer: the installer stage)
+# Install the locked packages of one layer (/opt/requirements.txt) into /opt/engine.
+# usage: install-packages.sh [compile]   (/opt/installer: the installer stage, which has uv and strip)
 set -eu
-kit=/opt/installer/opt/kit
 uv=/opt/installer/opt/uv/bin/uv
 site=/opt/engine/lib/python3.11/site-packages
 export UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1 UV_NO_CONFIG=1
@@ -20,23 +19,22 @@ strip_symbols() {
 
 [ -d /opt/engine ] || "$uv" venv --quiet --python /usr/bin/python3 /opt/engine
 touch /tmp/before
-python3 "$kit/select_packages.py" /pins/constraints.txt "/pins/$1" > /tmp/requirements.txt
 "$uv" pip install --quiet --python /opt/engine/bin/python --no-deps --require-hashes --only-binary :all: \
-    --requirement /tmp/requirements.txt
+    --requirement /opt/requirements.txt
 cd "$site"
 # What nothing in the image can load: static libraries, extensions for another Python, CUDA 12 twins.
 while read -r pattern; do
     # The patterns are meant to expand.
     # shellcheck disable=SC2086
     rm -rf $pattern
-done < "$kit/dropped-files.txt"
+done < /opt/dropped-files.txt
 # Symbol tables, by far the larger part of these libraries. A file of an earlier layer stays as it is.
 while read -r pattern; do
     for library in $pattern; do
         if [ -f "$library" ] && [ -n "$(find "$library" -cnewer /tmp/before)" ]; then strip_symbols "$library"; fi
     done
-done < "$kit/stripped-files.txt"
-if [ "${2:-}" = compile ]; then
+done < /opt/stripped-files.txt
+if [ "${1:-}" = compile ]; then
     python3 -W ignore -m compileall -q -j 2 --invalidation-mode unchecked-hash "$site" > /tmp/compileall.log \
         || tail -n 3 /tmp/compileall.log
 fi

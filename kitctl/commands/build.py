@@ -24,6 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--base", metavar="REF", help="start from this image; without @sha256 it is unlocked")
     parser.add_argument("--platform", metavar="OS/ARCH", help="default: the pin set's first")
+    parser.add_argument(
+        "--jit-arch",
+        action="append",
+        default=[],
+        metavar="X.Y",
+        help="compile the common run-time kernels for this arch into the image; repeatable, minutes each",
+    )
     parser.add_argument("--push", metavar="REF", help="then push it under this name")
     parser.add_argument("--no-cache", action="store_true", help="run every step again")
     parser.add_argument("--no-smoke", action="store_true", help="do not test the image afterwards")
@@ -42,6 +49,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         stage=args.stage,
         base=args.base,
         platform=args.platform,
+        jit_archs=tuple(args.jit_arch),
         use_cache=not args.no_cache,
         own_progress=context.is_terminal and args.progress == "auto" and not context.as_json,
     )

@@ -26,6 +26,7 @@ from kitctl.plan.build import (
     BaseKind,
     BuildRequest,
     choose_base,
+    choose_jit_archs,
     choose_platform,
     is_current,
     plan_build,
@@ -44,6 +45,7 @@ class BuildWish:
     stage: str = "gpu"
     base: str | None = None
     platform: str | None = None
+    jit_archs: tuple[str, ...] = ()
     use_cache: bool = True
     own_progress: bool = False
 
@@ -87,6 +89,7 @@ def plan_request(kit_dir: str, wish: BuildWish) -> tuple[PinSet, BuildRequest]:
         platform=choose_platform(pin_set, wish.platform),
         recipe=recipe_texts(f"{kit_dir}/images/{wish.image}"),
         revision=source_revision(kit_dir),
+        jit_archs=choose_jit_archs(pin_set, wish.stage, wish.jit_archs),
     )
     return pin_set, request
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
-from kitctl.kit.pins import PinSet, base_tag, image_tag, text_hash
+from kitctl.kit.pins import PinSet, Stage, base_tag, image_tag, text_hash
 
 LABEL_INPUTS = "kitctl.inputs"
 LABEL_PINS = "kitctl.pins"
@@ -67,8 +67,29 @@ def choose_platform(pin_set: PinSet, given: str | None) -> str:
     )
 
 
+def choose_jit_archs(pin_set: PinSet, stage: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The archs to compile run-time kernels for. Raises KitError ``no-such-arch`` (exit 2)."""
+    for arch in given:
+        if arch not in pin_set.entry.arch or stage != Stage.GPU:
+            raise KitError(
+                "no-such-arch",
+                f"{pin_set.image} {pin_set.release} ({stage}) is not built for {arch}",
+                evidence=(f"gpu stage: {' '.join(pin_set.entry.arch)}",),
+                remedy=f"kitctl build {pin_set.image} --stage gpu --jit-arch {pin_set.entry.arch[0]}",
+                exit_code=Exit.USAGE,
+            )
+    return given
+
+
 def plan_build(
-    pin_set: PinSet, stage: str, *, base: Base, platform: str, recipe: Mapping[str, str], revision: str | None
+    pin_set: PinSet,
+    stage: str,
+    *,
+    base: Base,
+    platform: str,
+    recipe: Mapping[str, str],
+    revision: str | None,
+    jit_archs: tuple[str, ...] = (),
 ) -> BuildRequest:
     """The build of one stage; ``recipe`` maps the image folder's files (Dockerfile, scripts) to their texts.
 
@@ -81,6 +102,7 @@ def plan_build(
         "base": base.reference,
         "stage": stage,
         "platform": platform,
+        "jit_archs": jit_archs,
     }
     inputs_hash = text_hash(json.dumps(inputs, sort_keys=True))
     return BuildRequest(
@@ -95,6 +117,7 @@ def plan_build(
         build_args={
             "BASE": base.reference,
             "SOURCE_DATE_EPOCH": str(pin_set.build.source_date_epoch),
+            **({"JIT_ARCHS": " ".join(jit_archs)} if jit_archs else {}),
         },
         labels=_labels(pin_set, stage, base=base, inputs_hash=inputs_hash, revision=revision),
     )
