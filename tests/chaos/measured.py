@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from chaos.faults import FAULTS, Fault
+from chaos.faults import BY_NAME, FAULTS, Fault
 
 HERE = Path(__file__).parent
 MEASURED = HERE / "measured.json"
@@ -25,6 +25,11 @@ def keep(fault: Fault, *, verdict: str, seconds: float) -> None:
     known = json.loads(MEASURED.read_text()) if MEASURED.is_file() else {}
     known[fault.name] = {"verdict": verdict, "seconds": round(seconds, 2)}
     MEASURED.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+
+
+def keep_named(name: str, *, seconds: float) -> None:
+    """Note one measurement of a fault by its name."""
+    keep(BY_NAME[name], verdict=BY_NAME[name].verdict, seconds=seconds)
 
 
 def table() -> str:

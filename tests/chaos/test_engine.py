@@ -58,7 +58,12 @@ def died_s(user: KitUser, told: Told) -> float:
 @pytest.mark.parametrize(
     ("name", "words", "verdict"),
     [
-        ("engine-flag", ("--", "--no-such-flag"), "engine-flag-refused"),
+        ("engine-flag", ("--skip", "flag-unknown", "--", "--no-such-flag"), "engine-flag-refused"),
+        (
+            "engine-context",
+            ("--skip", "context-above-model", "--set", "engine.context_length=999999"),
+            "context-length-above-model",
+        ),
         ("engine-memory-limit", ("--add", "small"), "host-oom-killer"),
     ],
 )

@@ -1,0 +1,61 @@
+"""The container engine itself is restarted: what is up comes back with --boot, and what is not is told as it is."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from chaos.measured import keep_named
+from gpuhost.gpu_host import GpuHost, _daemon_pid, _start_daemon, _wait_for_answer, running_gpu_host
+from kitctl_process import new_user
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def own_engine(fault_server: str) -> Iterator[GpuHost]:
+    """An engine that may be killed."""
+    with running_gpu_host(drivers=()) as host:
+        host.copy_image(fault_server)
+        yield host
+
+
+@contextmanager
+def restarted(host: GpuHost) -> Iterator[None]:
+    """The engine is killed; it runs again when the block ends."""
+    pid = _daemon_pid(host.folder)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    yield
+    daemon = _start_daemon(host)
+    _wait_for_answer(host, daemon)
+
+
+@pytest.mark.parametrize(("boot", "exit_code"), [(("--boot",), 0), ((), 7)], ids=["boot", "no-boot"])
+def test_the_engine_is_killed_and_started_again(
+    boot: tuple[str, ...],
+    exit_code: int,
+    own_engine: GpuHost,
+    fault_server: str,
+    tmp_path: Path,
+    accept: bool,
+) -> None:
+    with new_user(tmp_path, DOCKER_HOST=own_engine.docker_host) as user:
+        up = user.run(*user.up("--image", fault_server, *boot))
+        assert up.returncode == 0, up.stderr
+        with restarted(own_engine):
+            gone = user.run("status", "cpu-demo", "--name", user.name)
+            assert gone.returncode == 10, gone.stderr
+            begun_s = time.time()
+        if boot:
+            waited = user.run("wait", "cpu-demo", "--name", user.name, "--timeout", "60")
+            assert waited.returncode == 0, waited.stderr
+        status = user.run("status", "cpu-demo", "--name", user.name)
+        assert status.returncode == exit_code, status.stdout + status.stderr
+        if accept:
+            keep_named(f"daemon-killed-{'boot' if boot else 'no-boot'}", seconds=time.time() - begun_s)
+        assert user.run("down", "cpu-demo", "--name", user.name).returncode == 0
