@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kitctl.edge.base_image import ensure_base_image
@@ -31,6 +32,7 @@ from kitctl.plan.build import (
     is_current,
     plan_build,
 )
+from kitctl.plan.build_progress import BuildEvents
 from kitctl.plan.machine_config import MachineConfig, build_secrets
 from kitctl.result import Context
 
@@ -148,8 +150,19 @@ def _run(
         secrets=build_secrets(machine, suite=pin_set.base.suite),
         proxies=machine.proxies,
         use_cache=wish.use_cache,
-        on_line=None if wish.own_progress else context.say,
+        on_line=None if wish.own_progress else _event_sayer(context),
     )
+
+
+def _event_sayer(context: Context) -> Callable[[str], None]:
+    events = BuildEvents()
+
+    def say(line: str) -> None:
+        event = events.event_of(line)
+        if event is not None:
+            context.say(event)
+
+    return say
 
 
 def _known(request: BuildRequest, found_id: str) -> ImageRecord:

@@ -1,0 +1,30 @@
+"""Which of the builder's many lines are worth a person's eye, one line an event?"""
+
+from __future__ import annotations
+
+import re
+
+_STEP = re.compile(r"^#(?P<number>\d+) \[(?P<name>[^\]]+)\] ?(?P<what>.*)$")
+_DONE = re.compile(r"^#(?P<number>\d+) (?P<how>DONE|CACHED|ERROR)(?: (?P<time>[\d.]+s))?")
+_EXPORT = re.compile(r"^#\d+ (?P<what>(?:exporting layers|unpacking to \S+) [\d.]+s done)$")
+_NOISE = re.compile(r"--(?:mount|network|chmod)=\S+\s*")
+
+
+class BuildEvents:
+    """Turns the lines of ``buildx build --progress=plain`` into events; knows which step a number stands for."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def event_of(self, line: str) -> str | None:
+        """The event that ``line`` tells of, or ``None``: a step that ended, or the export."""
+        step = _STEP.match(line)
+        if step and step["name"] != "internal":
+            words = _NOISE.sub("", step["what"]).strip()
+            self._names.setdefault(step["number"], f"{step['name']} {words[:70]}".strip())
+            return None
+        done = _DONE.match(line)
+        if done and done["number"] in self._names:
+            return f"  {done['how'].lower():6} {done['time'] or '':>7}  {self._names[done['number']]}"
+        export = _EXPORT.match(line)
+        return f"  {export['what']}" if export else None

@@ -1,0 +1,26 @@
+"""Of the builder's lines a person sees one an event: which step ended, and after how long."""
+
+from kitctl.plan.build_progress import BuildEvents
+
+LINES = """#1 [internal] load build definition from Dockerfile
+#1 DONE 0.0s
+#9 [os 3/3] RUN --mount=type=tmpfs,target=/var/log     --mount=type=secret,id=ca     /opt/kit/apt-install python3
+#9 0.512 Get:1 packages
+#9 DONE 64.9s
+#12 [common 1/3] RUN sh /opt/install-packages.sh compile
+#12 CACHED
+#20 exporting layers 95.3s done
+#20 DONE 131.0s
+#14 [gpu 1/4] RUN false
+#14 ERROR: process "/bin/sh -euc false" did not complete successfully: exit code: 1
+"""
+
+
+def test_steps_are_named_when_they_end() -> None:
+    events = BuildEvents()
+    assert [event for line in LINES.splitlines() if (event := events.event_of(line))] == [
+        "  done     64.9s  os 3/3 RUN /opt/kit/apt-install python3",
+        "  cached          common 1/3 RUN sh /opt/install-packages.sh compile",
+        "  exporting layers 95.3s done",
+        "  error           gpu 1/4 RUN false",
+    ]
