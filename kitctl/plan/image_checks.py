@@ -16,6 +16,8 @@ def check_image(
     findings = []
     if labels.get(LABEL_PINS) != pins_hash:
         findings.append(_other_pins(reference, labels.get(LABEL_PINS), pins_hash))
+    if record is not None and record.image_id != image_id:
+        return (*findings, _other_image(reference, image_id, record))
     smoke = record.smoke if record is not None else None
     if smoke is None or smoke.image_id != image_id:
         findings.append(
@@ -57,4 +59,14 @@ def _other_pins(reference: str, found: str | None, wanted: str) -> Finding:
         cause=f"{reference} was not built from the pin set that the kit holds",
         evidence=(f"image: {found[:12] if found else 'no pins label'}", f"kit: {wanted[:12]}"),
         remedy="kitctl build",
+    )
+
+
+def _other_image(reference: str, found: str, record: ImageRecord) -> Finding:
+    return Finding(
+        code="image-not-recorded",
+        severity=Severity.BLOCK,
+        cause=f"{reference} is not the image that was built and recorded here on {record.built_at[:10]}",
+        evidence=(f"engine: {found}", f"record: {record.image_id}"),
+        remedy=f"kitctl images smoke {record.image} --release {record.release} --stage {record.stage}",
     )

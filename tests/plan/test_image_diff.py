@@ -107,6 +107,15 @@ def test_an_image_that_failed_its_test_blocks(ok: bool, codes: list[str]) -> Non
     assert [finding.code for finding in found] == codes
 
 
+def test_an_image_that_was_swapped_under_its_name_blocks() -> None:
+    labels = {"kitctl.pins": RECORD.pins_hash}
+    (found,) = check_image(
+        "kitctl/sglang:x", image_id="sha256:2", labels=labels, pins_hash=RECORD.pins_hash, record=RECORD
+    )
+    assert (found.code, found.evidence) == ("image-not-recorded", ("engine: sha256:2", "record: sha256:1"))
+    assert found.remedy == "kitctl images smoke sglang --release 0.5.16 --stage cpu"
+
+
 def test_a_smoke_test_that_ended_early_is_red() -> None:
     line = '{"name": "versions", "ok": true, "detail": "fine", "seconds": 0.1}'
     found = read_smoke(f"chatter\n{line}\n", image_id="i", at="t", ended="exit code 1: killed")
