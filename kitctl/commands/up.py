@@ -10,6 +10,7 @@ from kitctl.commands.preparing import dry_run_result, refused_result
 from kitctl.commands.remedying import DEFAULT_TRIES, bring_up_remedied
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
+from kitctl.edge.warming import warm_up
 from kitctl.finding import blocking
 from kitctl.plan.names import project_name
 from kitctl.result import Context, Result
@@ -42,10 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Bring the stack up; exit 0 only after it has answered one real generation."""
-    require_engine()
+    warm_up()
     project = project_name(request_of(args))
     with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
         planned = make_plan(args, context)
+        require_engine()
         if args.dry_run:
             return dry_run_result(planned.plan)
         if blocking(planned.plan.findings):
