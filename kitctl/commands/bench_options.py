@@ -55,7 +55,7 @@ def token_range(text: str) -> tuple[int, int]:
     """``LOW:HIGH`` token ids."""
     low, _, high = text.partition(":")
     if not (low.isdigit() and high.isdigit() and int(low) < int(high)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, as 1000:4000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, as 100:500")
     return int(low), int(high)
 
 
@@ -80,7 +80,11 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         "--output-tokens", type=positive, metavar="N", help="tokens asked for (random: 128, else 512)"
     )
     load.add_argument(
-        "--token-range", type=token_range, default=(1000, 4000), metavar="LOW:HIGH", help="random ids"
+        "--token-range",
+        type=token_range,
+        default=(100, 500),
+        metavar="LOW:HIGH",
+        help="ids of random prompts (100:500, which every vocabulary holds; an id beyond it can end the engine)",
     )
     load.add_argument(
         "--endpoint", type=endpoints, default=AUTO, metavar="NAME", help="auto, completions, chat, generate"
