@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     if known:
         entry = msgspec.structs.replace(known, path=folder)
     else:
-        entry = _own_entry(name, folder, args.drafter_for, context)
+        entry = _own_entry(name, folder, drafter_for=args.drafter_for, context=context)
     report = verify_model(entry, "/", deep=True, say=context.say).report
     if not report.ok:
         raise _broken(entry, report)
@@ -77,7 +77,7 @@ def _broken(entry: ModelEntry, report: VerifyReport) -> KitError:
     )
 
 
-def _own_entry(name: str, folder: str, drafter_for: str | None, context: Context) -> ModelEntry:
+def _own_entry(name: str, folder: str, *, drafter_for: str | None, context: Context) -> ModelEntry:
     files = hash_folder(folder, say=context.say, every_s=5.0 if context.is_terminal else 30.0)
     return ModelEntry(
         repo=name,

@@ -6,7 +6,7 @@ import argparse
 
 from kitctl.commands.models_common import add_store_argument, store_of
 from kitctl.edge.kit_files import find_kit, load_kit_texts
-from kitctl.edge.lock_file import Locks, read_locks
+from kitctl.edge.lock_file import read_locks
 from kitctl.edge.store_files import locate_model
 from kitctl.kit.catalog import KitTexts, resolve_stack, stack_names
 from kitctl.kit.models_lock import ModelEntry
@@ -26,7 +26,10 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     users = stacks_by_model(load_kit_texts(find_kit(context.kit_dir)))
     store = store_of(args)
     found = [(entry, locate_model(entry, store)) for entry in locks.merged.models]
-    rows = [_row(entry, place, users.get(entry.repo, []), locks) for entry, place in found]
+    rows = [
+        _row(entry, place, stacks=users.get(entry.repo, []), is_users=locks.is_users(entry.repo))
+        for entry, place in found
+    ]
     data = {"schema": "kitctl.models/1", "store": store, "models": rows}
     return Result(data=data, lines=tuple(_table(found)))
 
@@ -49,7 +52,7 @@ def status_of(place: ModelPlace) -> str:
     return "partial" if has_some else "absent"
 
 
-def _row(entry: ModelEntry, place: ModelPlace, users: list[str], locks: Locks) -> dict[str, object]:
+def _row(entry: ModelEntry, place: ModelPlace, *, stacks: list[str], is_users: bool) -> dict[str, object]:
     return {
         "name": entry.repo,
         "state": str(entry.state),
@@ -63,8 +66,8 @@ def _row(entry: ModelEntry, place: ModelPlace, users: list[str], locks: Locks) -
         "size_bytes": entry.size_bytes,
         "missing_bytes": place.missing_bytes,
         "folder": str(place.host_dir),
-        "is_users": locks.is_users(entry.repo),
-        "stacks": users,
+        "is_users": is_users,
+        "stacks": stacks,
     }
 
 

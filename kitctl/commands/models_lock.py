@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Lock each model; all are read before one is written. Raises KitError ``hub-*`` (exit 5)."""
     locks = read_locks(context.kit_dir)
-    entries = [_lock(word, args.drafter_for, locks, context) for word in args.models]
+    entries = [_lock(word, locks, drafter_for=args.drafter_for, context=context) for word in args.models]
     rows, lines = [], []
     for entry in entries:
         path = write_entry(
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     return Result(data={"schema": "kitctl.models-lock/1", "models": rows}, lines=tuple(lines))
 
 
-def _lock(word: str, drafter_for: str | None, locks: Locks, context: Context) -> ModelEntry:
+def _lock(word: str, locks: Locks, *, drafter_for: str | None, context: Context) -> ModelEntry:
     repo, _, revision = word.partition("@")
     old = next((entry for entry in locks.merged.models if entry.repo == repo), None)
     require_repo_name(repo)

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     """Exit 0 when all named models are whole, 5 when one is not. Raises KitError as ``models pull`` does."""
     settings = transfer_settings(args, context)
     entries = proven_entries(read_locks(context.kit_dir), args.models, context)
-    checked = [_check(entry, args, settings, context) for entry in entries]
+    checked = [_check(entry, args, settings=settings, context=context) for entry in entries]
     if not args.models and any(one.place.is_there for one in checked):
         for one in checked:
             if not one.place.is_there:
@@ -54,7 +54,9 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     return Result(data=data, lines=verify_lines(reports), exit=exit_code)
 
 
-def _check(entry: ModelEntry, args: argparse.Namespace, settings: PullSettings, context: Context) -> Verified:
+def _check(
+    entry: ModelEntry, args: argparse.Namespace, *, settings: PullSettings, context: Context
+) -> Verified:
     store = store_of(args)
     first = verify_model(
         entry, store, deep=not args.quick, fresh=args.fresh, every_s=settings.every_s, say=context.say

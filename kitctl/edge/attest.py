@@ -10,11 +10,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kitctl.edge.environment import cache_dir
+from kitctl.edge.files import write_atomic
 from kitctl.edge.transfer import StoppedError, new_hash
+from kitctl.errors import KitError
 from kitctl.kit.models_lock import LockedFile
 from kitctl.store.verdict import Fault, FileVerdict
 
@@ -22,7 +25,7 @@ _PAGE = bytes(4096)
 _HOLE_BYTES = 64 * 1024
 _HASH_BYTES = 256 * 1024
 _AHEAD_BYTES = 16 * 1024**2
-_COMPACT_LINES = 50_000
+_LONGEST_LINES = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +74,10 @@ def _read_known(path: Path) -> dict[str, str]:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return {}
-    if len(lines) > _COMPACT_LINES:
-        path.unlink(missing_ok=True)
-        return {}
+    if len(lines) > _LONGEST_LINES:
+        lines = lines[-_LONGEST_LINES // 2 :]
+        with suppress(KitError):
+            write_atomic(str(path), "".join(f"{line}\n" for line in lines))
     pairs = (line.rsplit(" ", 1) for line in lines if line.count(" ") == 5)
     return {key: digest for key, digest in pairs}
 
@@ -97,18 +101,10 @@ def deep_verify(
         else:
             todo.append((file, path))
     todo.sort(key=lambda pair: -pair[0].size_bytes)
-    return _hash_all(todo, attestations, came, stop)
-
-
-def _hash_all(
-    todo: Sequence[tuple[LockedFile, Path]],
-    attestations: Attestations,
-    came: Callable[[int], None],
-    stop: threading.Event,
-) -> tuple[FileVerdict, ...]:
+    prover = _Prover(attestations=attestations, came=came, stop=stop)
     found: list[FileVerdict] = []
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        jobs = [pool.submit(_prove, file, path, attestations, came, stop) for file, path in todo]
+        jobs = [pool.submit(prover.prove, file, path) for file, path in todo]
         try:
             for job in as_completed(jobs):
                 verdict = job.result()
@@ -119,27 +115,32 @@ def _hash_all(
     return tuple(sorted(found, key=lambda verdict: verdict.path))
 
 
-def _prove(
-    file: LockedFile,
-    path: Path,
-    attestations: Attestations,
-    came: Callable[[int], None],
-    stop: threading.Event,
-) -> FileVerdict | None:
-    try:
-        key = stat_key(path)
-        digest = hash_path(file, path, came, stop)
-        if digest == file.blob_name:
+@dataclass(frozen=True, kw_only=True)
+class _Prover:
+    """What the threads of one verification share."""
+
+    attestations: Attestations
+    came: Callable[[int], None]
+    stop: threading.Event
+
+    def prove(self, file: LockedFile, path: Path) -> FileVerdict | None:
+        """``None`` when the bytes are the lock's, which is remembered."""
+        try:
+            key = stat_key(path)
+            digest = hash_path(file, path, came=self.came, stop=self.stop)
+            if digest != file.blob_name:
+                return _other_bytes(file, path, digest)
             if stat_key(path) == key:
-                attestations.remember(Proof(key=key, digest=digest))
+                self.attestations.remember(Proof(key=key, digest=digest))
             return None
-        return _other_bytes(file, path, digest)
-    except OSError as refused:
-        evidence = (str(refused),)
-        return FileVerdict(path=file.path, fault=Fault.UNREADABLE, cause="cannot be read", evidence=evidence)
+        except OSError as refused:
+            evidence = (str(refused),)
+            return FileVerdict(
+                path=file.path, fault=Fault.UNREADABLE, cause="cannot be read", evidence=evidence
+            )
 
 
-def hash_path(file: LockedFile, path: Path, came: Callable[[int], None], stop: threading.Event) -> str:
+def hash_path(file: LockedFile, path: Path, *, came: Callable[[int], None], stop: threading.Event) -> str:
     """The hash of ``path`` in the kind of ``file``. Raises OSError; StoppedError when ``stop`` is set."""
     digest = new_hash(file)
     buffer = memoryview(bytearray(_HASH_BYTES))

@@ -37,7 +37,7 @@ def read_hub_model(repo: str, revision: str | None, *, say: Callable[[str], None
     Raises KitError ``hub-*`` (exit 5).
     """
     api = _api()
-    info = _asked(repo, revision, lambda: api.model_info(repo, revision=revision), say)
+    info = _asked(repo, revision, ask=lambda: api.model_info(repo, revision=revision), say=say)
     commit = str(info.sha)
     return HubModel(
         repo=repo,
@@ -53,7 +53,7 @@ def list_files_at(repo: str, commit: str, *, say: Callable[[str], None]) -> tupl
     files: list[HubFile] = []
     url: str | None = f"{_endpoint()}/api/models/{repo}/tree/{commit}?recursive=true&expand=false"
     while url is not None:
-        rows, url = _asked(repo, commit, partial(_tree_page, url), say)
+        rows, url = _asked(repo, commit, ask=partial(_tree_page, url), say=say)
         files += [_hub_file(row) for row in rows if row.get("type") == "file"]
     return tuple(sorted(files, key=lambda file: file.path))
 
@@ -108,7 +108,7 @@ def check_access(entry: ModelEntry, file: LockedFile, *, say: Callable[[str], No
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
     url = hf_hub_url(entry.repo, file.path, revision=entry.commit)
-    _asked(entry.repo, entry.commit, lambda: get_hf_file_metadata(url, library_name="kitctl"), say)
+    _asked(entry.repo, entry.commit, ask=lambda: get_hf_file_metadata(url, library_name="kitctl"), say=say)
 
 
 def source_of(entry: ModelEntry, file: LockedFile, *, xet_hash: str | None) -> Source:
@@ -162,7 +162,7 @@ def _check_content(entry: ModelEntry, file: LockedFile, content: bytes) -> None:
         )
 
 
-def _asked(repo: str, revision: str | None, ask: Callable[[], T], say: Callable[[str], None]) -> T:
+def _asked(repo: str, revision: str | None, *, ask: Callable[[], T], say: Callable[[str], None]) -> T:
     """What ``ask`` returns; asked again while the hub says "later" or cannot be reached."""
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 

@@ -20,7 +20,7 @@ from kitctl.edge.streams import Source, xet_is_there
 from kitctl.edge.transfer import Patience, Reporter, fetch_file
 from kitctl.edge.workers import run_all
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import LockedFile, LockState, ModelEntry, require_proven
+from kitctl.kit.models_lock import LockedFile, ModelEntry, require_proven
 from kitctl.store.hub_model import changed_files
 from kitctl.store.layout import blob_path, lock_path, part_path
 from kitctl.store.place import FileSeen, ModelPlace, Presence
@@ -68,36 +68,138 @@ def pull_model(
     ``disk-full`` (exit 3 before the first byte, 5 later), ``store-busy``, ``store-unwritable`` (exit 3).
     """
     require_proven(entry)
-    store_dir = str(Path(store_dir).expanduser().absolute())
     begun = time.monotonic()
-    attestations = Attestations()
-    place = locate_model(entry, store_dir)
-    bad = prove_present(place, attestations, settings, say)
+    store = Path(store_dir).expanduser().absolute()
+    pull = _Pull(entry=entry, store=store, settings=settings, say=say, attestations=Attestations())
+    place = pull.locate()
+    bad = pull.prove_present(place)
     if place.is_complete and not bad:
-        return _pulled(place, (), begun)
-    if entry.state is LockState.LOCAL or entry.path is not None:
-        raise _not_ours(entry, place, bad)
-    lock = Path(lock_path(PurePosixPath(store_dir), entry.repo))
+        return _pulled(place, (), seconds=time.monotonic() - begun)
+    if entry.path is not None:
+        raise _not_ours(entry, place, bad=bad)
+    lock = Path(lock_path(PurePosixPath(store), entry.repo))
     with hold(lock, repo=entry.repo, wait_s=settings.wait_lock_s, say=say):
-        steps = _fill_store(entry, store_dir, attestations, settings, say)
-    give_to_owner(lock.parent.parent, Path(store_dir))
-    return _pulled(locate_model(entry, store_dir), steps, begun)
+        steps = pull.fill()
+    give_to_owner(lock.parent.parent, store)
+    return _pulled(pull.locate(), steps, seconds=time.monotonic() - begun)
 
 
-def prove_present(
-    place: ModelPlace, attestations: Attestations, settings: PullSettings, say: Callable[[str], None]
-) -> dict[str, str]:
-    """Files that are there with the right size and hold other bytes: path and what is wrong."""
-    files = [
-        (seen.file, _bytes_path(place, seen))
-        for seen in place.seen
-        if seen.presence in (Presence.WHOLE, Presence.BLOB)
-    ]
-    unproven = [(file, path) for file, path in files if not attestations.is_proven(file, path)]
-    gauge = Gauge(f"{place.repo}: verifying", sum(file.size_bytes for file, _ in unproven))
-    with telling(gauge, say, every_s=settings.every_s):
-        verdicts = deep_verify(unproven, attestations=attestations, came=gauge.came, stop=threading.Event())
-    return {verdict.path: verdict.cause for verdict in verdicts}
+@dataclass(frozen=True, kw_only=True)
+class _Pull:
+    """One pull of one model into one store."""
+
+    entry: ModelEntry
+    store: Path
+    settings: PullSettings
+    say: Callable[[str], None]
+    attestations: Attestations
+
+    def locate(self) -> ModelPlace:
+        """What is there now."""
+        return locate_model(self.entry, str(self.store))
+
+    def prove_present(self, place: ModelPlace) -> dict[str, str]:
+        """Files that are there with the right size and hold other bytes: path and what is wrong."""
+        present = (Presence.WHOLE, Presence.BLOB)
+        return self._disproven([seen for seen in place.seen if seen.presence in present], place)
+
+    def _disproven(self, seen: Sequence[FileSeen], place: ModelPlace) -> dict[str, str]:
+        files = [(one.file, _bytes_path(place, one)) for one in seen]
+        unproven = [(file, path) for file, path in files if not self.attestations.is_proven(file, path)]
+        gauge = Gauge(f"{place.repo}: verifying", sum(file.size_bytes for file, _ in unproven))
+        with telling(gauge, self.say, every_s=self.settings.every_s):
+            verdicts = deep_verify(
+                unproven, attestations=self.attestations, came=gauge.came, stop=threading.Event()
+            )
+        return {verdict.path: verdict.cause for verdict in verdicts}
+
+    def fill(self) -> tuple[PullStep, ...]:
+        """Decide, check, link, move; the model's lock must be held."""
+        place = self.locate()
+        bad = self.prove_present(place)
+        for path, cause in bad.items():
+            self.say(f"{self.entry.repo}: {path} {cause}, fetching it anew")
+        steps = plan_pull(place, bad=bad, reusable=self._find_reusable(place, bad))
+        check_room(self.entry.repo, str(self.store), needed_bytes=bytes_written(steps))
+        check_writable(Path(place.mount_dir))
+        xet_hashes = _ask_hub(self.entry, steps, say=self.say)
+        steps = tuple(self._try_hardlink(place, step) for step in steps)
+        check_room(self.entry.repo, str(self.store), needed_bytes=bytes_written(steps))
+        try:
+            self._move_all(place, steps, xet_hashes=xet_hashes)
+            for step in steps:
+                if step.step is not Step.KEEP:
+                    link_file(place, step.file)
+            write_ref(place, self.entry)
+            clear_parts(place, self.entry)
+        finally:
+            give_to_owner(Path(place.mount_dir), self.store)
+        return steps
+
+    def _find_reusable(self, place: ModelPlace, bad: Collection[str]) -> dict[str, Reusable]:
+        """Proven copies elsewhere: files that a link of this store leads out to, and the user's own cache."""
+        outside = [seen for seen in place.seen if seen.presence is Presence.OUTSIDE]
+        found = self._proven_copies(outside, place, target=place)
+        other = locate_model(self.entry, default_store())
+        if other.mount_dir == place.mount_dir:
+            return found
+        wanted = {seen.file.path for seen in place.seen if seen.presence is not Presence.WHOLE} | {*bad}
+        good = (Presence.WHOLE, Presence.BLOB, Presence.OUTSIDE)
+        theirs = [seen for seen in other.seen if seen.presence in good and seen.file.path in wanted]
+        return found | self._proven_copies(theirs, other, target=place)
+
+    def _proven_copies(
+        self, seen: Sequence[FileSeen], place: ModelPlace, *, target: ModelPlace
+    ) -> dict[str, Reusable]:
+        if not seen:
+            return {}
+        self.say(f"{self.entry.repo}: {len(seen)} files are on this machine already")
+        wrong = self._disproven(seen, place)
+        device = existing(Path(target.mount_dir)).stat().st_dev
+        paths = {one.file.path: _bytes_path(place, one) for one in seen if one.file.path not in wrong}
+        return {
+            name: Reusable(path=PurePosixPath(path.resolve()), is_same_device=path.stat().st_dev == device)
+            for name, path in paths.items()
+        }
+
+    def _try_hardlink(self, place: ModelPlace, step: PullStep) -> PullStep:
+        """The step done, or turned into a copy. A link changes the file's times, so the proof is noted anew."""
+        if step.step is not Step.HARDLINK or step.source is None:
+            return step
+        if not hardlink_blob(place, step.file, source=step.source):
+            size = step.file.size_bytes
+            return PullStep(file=step.file, step=Step.COPY, source=step.source, writes_bytes=size)
+        self._remember(place, step.file)
+        return step
+
+    def _remember(self, place: ModelPlace, file: LockedFile) -> None:
+        blob = Path(blob_path(place.mount_dir, file))
+        self.attestations.remember(Proof(key=stat_key(blob), digest=file.blob_name))
+
+    def _move_all(
+        self, place: ModelPlace, steps: Sequence[PullStep], *, xet_hashes: Mapping[str, str | None]
+    ) -> None:
+        """Fetch and copy, ``jobs`` files at once; files with the same bytes are moved once."""
+        moving = [step for step in steps if step.step in (Step.FETCH, Step.COPY)]
+        todo = list({step.file.blob_name: step for step in moving}.values())
+        if not todo:
+            return
+        total, left = sum(step.file.size_bytes for step in todo), bytes_written(todo)
+        self.say(f"{self.entry.repo}: fetching {len(todo)} files, {size_text(left)} of {size_text(total)}")
+        gauge, stop = Gauge(self.entry.repo, total), threading.Event()
+        reporter = Reporter(came=gauge.came, had=gauge.had, say=self.say, stop=stop)
+
+        def move(step: PullStep) -> None:
+            source = _source(self.entry, step, xet_hash=xet_hashes.get(step.file.path))
+            blob = Path(blob_path(place.mount_dir, step.file))
+            part = Path(part_path(place.mount_dir, step.file))
+            fetch_file(source, part, blob, patience=self.settings.patience, reporter=reporter)
+            give_to_owner(blob, self.store)
+            link_file(place, step.file)
+            self._remember(place, step.file)
+
+        with telling(gauge, self.say, every_s=self.settings.every_s):
+            run_all([partial(move, step) for step in todo], jobs=self.settings.jobs, stop=stop)
 
 
 def _bytes_path(place: ModelPlace, seen: FileSeen) -> Path:
@@ -106,72 +208,8 @@ def _bytes_path(place: ModelPlace, seen: FileSeen) -> Path:
     return Path(place.host_dir / seen.file.path)
 
 
-def _fill_store(
-    entry: ModelEntry,
-    store_dir: str,
-    attestations: Attestations,
-    settings: PullSettings,
-    say: Callable[[str], None],
-) -> tuple[PullStep, ...]:
-    place = locate_model(entry, store_dir)
-    bad = prove_present(place, attestations, settings, say)
-    for path, cause in bad.items():
-        say(f"{entry.repo}: {path} {cause}, fetching it anew")
-    reusable = _find_reusable(entry, place, bad, attestations, settings, say)
-    steps = plan_pull(place, bad=bad, reusable=reusable)
-    check_room(entry.repo, store_dir, bytes_written(steps))
-    check_writable(Path(place.mount_dir))
-    xet_hashes = _ask_hub(entry, steps, say)
-    steps = tuple(_try_hardlink(place, step, attestations) for step in steps)
-    check_room(entry.repo, store_dir, bytes_written(steps))
-    try:
-        _move_all(entry, place, steps, xet_hashes, Path(store_dir), attestations, settings, say)
-        for step in steps:
-            if step.step is not Step.KEEP:
-                link_file(place, step.file)
-        write_ref(place, entry)
-        clear_parts(place, entry)
-    finally:
-        give_to_owner(Path(place.mount_dir), Path(store_dir))
-    return steps
-
-
-def _find_reusable(
-    entry: ModelEntry,
-    place: ModelPlace,
-    bad: Collection[str],
-    attestations: Attestations,
-    settings: PullSettings,
-    say: Callable[[str], None],
-) -> dict[str, Reusable]:
-    """Proven copies elsewhere: files that a link of this store leads out to, and the user's own cache."""
-    found = {
-        seen.file.path: _bytes_path(place, seen) for seen in place.seen if seen.presence is Presence.OUTSIDE
-    }
-    wanted = {seen.file.path for seen in place.seen if seen.presence is not Presence.WHOLE} | {*bad}
-    other = locate_model(entry, default_store())
-    if other.mount_dir != place.mount_dir:
-        good = (Presence.WHOLE, Presence.BLOB, Presence.OUTSIDE)
-        theirs = {seen.file.path: _bytes_path(other, seen) for seen in other.seen if seen.presence in good}
-        found |= {path: where for path, where in theirs.items() if path in wanted}
-    files = [(file, found[file.path]) for file in entry.files if file.path in found]
-    if not files:
-        return {}
-    say(f"{entry.repo}: {len(files)} files are in a cache of this machine already")
-    gauge = Gauge(f"{entry.repo}: verifying them", sum(file.size_bytes for file, _ in files))
-    with telling(gauge, say, every_s=settings.every_s):
-        broken = deep_verify(files, attestations=attestations, came=gauge.came, stop=threading.Event())
-    wrong = {verdict.path for verdict in broken}
-    return {file.path: _reusable(path, place) for file, path in files if file.path not in wrong}
-
-
-def _reusable(path: Path, place: ModelPlace) -> Reusable:
-    here = path.stat().st_dev == existing(Path(place.mount_dir)).stat().st_dev
-    return Reusable(path=PurePosixPath(path.resolve()), is_same_device=here)
-
-
 def _ask_hub(
-    entry: ModelEntry, steps: Sequence[PullStep], say: Callable[[str], None]
+    entry: ModelEntry, steps: Sequence[PullStep], *, say: Callable[[str], None]
 ) -> Mapping[str, str | None]:
     """Xet hashes by path, after the hub agreed to the lock and to this user. Asks nothing when nothing is fetched."""
     wanted = [step.file for step in steps if step.step is Step.FETCH]
@@ -191,65 +229,13 @@ def _ask_hub(
     return {file.path: file.xet_hash for file in listed} if xet_is_there() else {}
 
 
-def _try_hardlink(place: ModelPlace, step: PullStep, attestations: Attestations) -> PullStep:
-    """The step done, or turned into a copy. A link changes the file's times, so the proof is noted anew."""
-    if step.step is not Step.HARDLINK or step.source is None:
-        return step
-    if not hardlink_blob(place, step.file, step.source):
-        return PullStep(file=step.file, step=Step.COPY, source=step.source, writes_bytes=step.file.size_bytes)
-    _remember(attestations, place, step.file)
-    return step
-
-
-def _remember(attestations: Attestations, place: ModelPlace, file: LockedFile) -> None:
-    blob = Path(blob_path(place.mount_dir, file))
-    attestations.remember(Proof(key=stat_key(blob), digest=file.blob_name))
-
-
-def _move_all(
-    entry: ModelEntry,
-    place: ModelPlace,
-    steps: Sequence[PullStep],
-    xet_hashes: Mapping[str, str | None],
-    store: Path,
-    attestations: Attestations,
-    settings: PullSettings,
-    say: Callable[[str], None],
-) -> None:
-    """Fetch and copy, ``jobs`` files at once; all errors are collected, some end the rest at once.
-
-    Files with the same bytes are moved once.
-    """
-    moving = [step for step in steps if step.step in (Step.FETCH, Step.COPY)]
-    todo = list({step.file.blob_name: step for step in moving}.values())
-    if not todo:
-        return
-    total = sum(step.file.size_bytes for step in todo)
-    say(f"{entry.repo}: fetching {len(todo)} files, {size_text(bytes_written(todo))} of {size_text(total)}")
-    gauge = Gauge(entry.repo, total)
-    stop = threading.Event()
-    reporter = Reporter(came=gauge.came, had=gauge.had, say=say, stop=stop)
-
-    def move(step: PullStep) -> None:
-        source = _source(entry, step, xet_hashes)
-        blob = Path(blob_path(place.mount_dir, step.file))
-        part = Path(part_path(place.mount_dir, step.file))
-        fetch_file(source, part, blob, patience=settings.patience, reporter=reporter)
-        give_to_owner(blob, store)
-        link_file(place, step.file)
-        _remember(attestations, place, step.file)
-
-    with telling(gauge, say, every_s=settings.every_s):
-        run_all([partial(move, step) for step in todo], jobs=settings.jobs, stop=stop)
-
-
-def _source(entry: ModelEntry, step: PullStep, xet_hashes: Mapping[str, str | None]) -> Source:
+def _source(entry: ModelEntry, step: PullStep, *, xet_hash: str | None) -> Source:
     if step.step is Step.COPY:
         return Source(entry=entry, file=step.file, url=str(step.source), local=str(step.source))
-    return source_of(entry, step.file, xet_hash=xet_hashes.get(step.file.path))
+    return source_of(entry, step.file, xet_hash=xet_hash)
 
 
-def _not_ours(entry: ModelEntry, place: ModelPlace, bad: Collection[str]) -> KitError:
+def _not_ours(entry: ModelEntry, place: ModelPlace, *, bad: Collection[str]) -> KitError:
     wrong = sorted({*bad, *(file.path for file in place.missing)})
     return KitError(
         "local-model-broken",
@@ -260,7 +246,7 @@ def _not_ours(entry: ModelEntry, place: ModelPlace, bad: Collection[str]) -> Kit
     )
 
 
-def _pulled(place: ModelPlace, steps: Sequence[PullStep], begun: float) -> Pulled:
+def _pulled(place: ModelPlace, steps: Sequence[PullStep], *, seconds: float) -> Pulled:
     fetched = sum(step.writes_bytes for step in steps if step.step is Step.FETCH)
     reused = sum(step.file.size_bytes for step in steps if step.step in (Step.COPY, Step.HARDLINK))
     kept = [step.file.size_bytes for step in steps if step.step in (Step.KEEP, Step.LINK)]
@@ -269,5 +255,5 @@ def _pulled(place: ModelPlace, steps: Sequence[PullStep], begun: float) -> Pulle
         fetched_bytes=fetched,
         reused_bytes=reused,
         kept_bytes=sum(kept) if steps else place.total_bytes or 0,
-        seconds=time.monotonic() - begun,
+        seconds=seconds,
     )

@@ -26,7 +26,7 @@ def free_bytes(path: str) -> tuple[int, int]:
     return where.stat().st_dev, seen.f_bavail * seen.f_frsize
 
 
-def check_room(purpose: str, store_dir: str, needed_bytes: int) -> None:
+def check_room(purpose: str, store_dir: str, *, needed_bytes: int) -> None:
     """Raises KitError ``disk-full`` (exit 3) when ``needed_bytes`` and a margin do not fit into the store."""
     device, free = free_bytes(store_dir)
     need = SpaceNeed(
@@ -56,7 +56,7 @@ def check_room_for_all(entries: Sequence[ModelEntry], store_dir: str) -> None:
     Files that the user's own cache on the same file system has take no room: they are linked.
     """
     needed = sum(_bytes_to_write(entry, store_dir) for entry in entries)
-    check_room(f"{len(entries)} models", store_dir, needed)
+    check_room(f"{len(entries)} models", store_dir, needed_bytes=needed)
 
 
 def _bytes_to_write(entry: ModelEntry, store_dir: str) -> int:

@@ -27,7 +27,7 @@ def link_file(place: ModelPlace, file: LockedFile) -> None:
         raise disk_error(failed, path) from failed
 
 
-def hardlink_blob(place: ModelPlace, file: LockedFile, source: PurePosixPath) -> bool:
+def hardlink_blob(place: ModelPlace, file: LockedFile, *, source: PurePosixPath) -> bool:
     """Take ``source`` in as the blob of ``file`` without a copy; false where the kernel does not let us."""
     blob = Path(blob_path(place.mount_dir, file))
     beside = blob.with_name(f"{blob.name}{LINK_SUFFIX}")

@@ -95,7 +95,7 @@ def quick_verify(entry: ModelEntry, place: ModelPlace) -> tuple[FileVerdict, ...
         contents += _judge_file(file, Path(place.host_dir / file.path), headers)
     known = [file.path for file in entry.files]
     for file in whole:
-        contents += _judge_shards(file, Path(place.host_dir / file.path), headers, known)
+        contents += _judge_shards(file, Path(place.host_dir / file.path), headers=headers, known=known)
     named = {verdict.path for verdict in contents}
     return (*(verdict for verdict in verdicts if verdict.path not in named), *contents)
 
@@ -151,7 +151,7 @@ def read_header(path: Path) -> Header:
 
 
 def _judge_shards(
-    file: LockedFile, path: Path, headers: dict[str, Header], known: list[str]
+    file: LockedFile, path: Path, *, headers: dict[str, Header], known: list[str]
 ) -> list[FileVerdict]:
     if not file.path.endswith(".safetensors.index.json"):
         return []

@@ -26,7 +26,7 @@ def hold(path: Path, *, repo: str, wait_s: float, say: Callable[[str], None]) ->
     """
     handle = _open(path)
     try:
-        if _take(handle, path, repo, wait_s, say):
+        if _take(handle, path, repo=repo, wait_s=wait_s, say=say):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
@@ -42,7 +42,7 @@ def _open(path: Path) -> int:
         raise disk_error(failed, path) from failed
 
 
-def _take(handle: int, path: Path, repo: str, wait_s: float, say: Callable[[str], None]) -> bool:
+def _take(handle: int, path: Path, *, repo: str, wait_s: float, say: Callable[[str], None]) -> bool:
     """Whether the lock is held; false on a file system that has none."""
     deadline = time.monotonic() + wait_s
     while True:

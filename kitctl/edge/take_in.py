@@ -56,7 +56,7 @@ def hash_folder(folder: str, *, say: Callable[[str], None], every_s: float) -> t
         key = stat_key(root / path)
         size = (root / path).stat().st_size
         bare = LockedFile(path=path, size_bytes=size, role=role_of(path), sha256="0" * 64)
-        digest = hash_path(bare, root / path, gauge.came, stop)
+        digest = hash_path(bare, root / path, came=gauge.came, stop=stop)
         if stat_key(root / path) == key:
             attestations.remember(Proof(key=key, digest=digest))
         return LockedFile(path=path, size_bytes=size, role=role_of(path), sha256=digest)

@@ -91,17 +91,17 @@ def _fill_and_judge(
     source: Source, part: Path, blob: Path, *, patience: Patience, reporter: Reporter
 ) -> bool | None:
     """``None``: in place and proven. Else the hash is wrong and the part gone; whether it had been resumed."""
-    digest = new_hash(source.file)
     handle = _open_part(part)
     try:
-        start = _hash_again(handle, digest, source.file, reporter)
-        _fill(handle, digest, start, source, patience, reporter)
+        part_file = _Part(handle, source.file, reporter)
+        start = part_file.hash_again()
+        _fill(part_file, source, patience)
         os.fsync(handle)
     except OSError as failed:
         raise disk_error(failed, part) from failed
     finally:
         os.close(handle)
-    if digest.hexdigest() == source.file.blob_name:
+    if part_file.digest.hexdigest() == source.file.blob_name:
         put_in_place(part, blob)
         return None
     reporter.had(-source.file.size_bytes)
@@ -117,42 +117,75 @@ def _open_part(part: Path) -> int:
         raise disk_error(failed, part) from failed
 
 
-def _hash_again(handle: int, digest: Any, file: LockedFile, reporter: Reporter) -> int:
-    """Hash what a part holds; how many bytes that were. A part longer than the file starts from nothing."""
-    if os.fstat(handle).st_size > file.size_bytes:
-        os.ftruncate(handle, 0)
-    done = 0
-    while chunk := os.read(handle, READ_BYTES):
-        if reporter.stop.is_set():
+class _Part:
+    """An open part: how much of the file it has, and the hash of that."""
+
+    def __init__(self, handle: int, file: LockedFile, reporter: Reporter) -> None:
+        self._handle, self._file, self.reporter = handle, file, reporter
+        self.digest = new_hash(file)
+        self.have_bytes = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has as many bytes as the file."""
+        return self.have_bytes >= self._file.size_bytes
+
+    def hash_again(self) -> int:
+        """Hash what an earlier transfer left; how many bytes that were. What is longer than the file is dropped."""
+        if os.fstat(self._handle).st_size > self._file.size_bytes:
+            os.ftruncate(self._handle, 0)
+        while chunk := os.read(self._handle, READ_BYTES):
+            if self.reporter.stop.is_set():
+                raise StoppedError
+            self.digest.update(chunk)
+            self.have_bytes += len(chunk)
+        self.reporter.had(self.have_bytes)
+        return self.have_bytes
+
+    def append(self, chunk: bytes) -> None:
+        """Write one chunk at the end; a write that fails leaves what was hashed and no more."""
+        if self.reporter.stop.is_set():
             raise StoppedError
-        digest.update(chunk)
-        done += len(chunk)
-    reporter.had(done)
-    return done
+        chunk = chunk[: self._file.size_bytes - self.have_bytes]
+        try:
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+        except OSError:
+            os.ftruncate(self._handle, self.have_bytes)
+            raise
+        self.digest.update(chunk)
+        before, self.have_bytes = self.have_bytes, self.have_bytes + len(chunk)
+        if self.have_bytes // SYNC_EVERY_BYTES > before // SYNC_EVERY_BYTES:
+            os.fdatasync(self._handle)
+        self.reporter.came(len(chunk))
 
 
-def _fill(
-    handle: int, digest: Any, have: int, source: Source, patience: Patience, reporter: Reporter
-) -> None:
+def _fill(part: _Part, source: Source, patience: Patience) -> None:
     """Append bytes until the file is whole, going on after every break that leaves hope."""
-    failures = 0
-    use_xet = True
+    failures, use_xet = 0, True
     with new_session() as session:
-        while have < source.file.size_bytes:
-            before = have
+        while not part.is_whole:
+            before = part.have_bytes
             try:
-                stream = open_stream(session, source, start=have, stall_s=patience.stall_s, use_xet=use_xet)
+                stream = open_stream(
+                    session, source, start=part.have_bytes, stall_s=patience.stall_s, use_xet=use_xet
+                )
                 for chunk in _watched(stream, patience.stall_s):
-                    have += _append(handle, digest, chunk, have, source.file, reporter)
-                if have < source.file.size_bytes:
+                    part.append(chunk)
+                if not part.is_whole:
                     raise StreamBrokenError("the connection was cut")
             except StreamBrokenError as broken:
-                have = os.fstat(handle).st_size
-                failures = 0 if have > before else failures + 1
+                failures = 0 if part.have_bytes > before else failures + 1
                 if failures >= patience.tries:
-                    raise _failed(source, have, failures, str(broken)) from broken
+                    raise _failed(source, part.have_bytes, tries=failures, reason=str(broken)) from broken
                 use_xet = False
-                _wait(patience.wait_s(failures, broken.wait_s), source, have, str(broken), reporter)
+                wait_s = patience.wait_s(failures, broken.wait_s)
+                part.reporter.say(
+                    f"{source.file.path}: {broken} at {size_text(part.have_bytes)}, going on in {wait_s:g} s"
+                )
+                if part.reporter.stop.wait(wait_s):
+                    raise StoppedError from broken
 
 
 def _watched(stream: Iterator[bytes], stall_s: float) -> Iterator[bytes]:
@@ -168,40 +201,15 @@ def _watched(stream: Iterator[bytes], stall_s: float) -> Iterator[bytes]:
             since, came = time.monotonic(), 0
 
 
-def _append(handle: int, digest: Any, chunk: bytes, have: int, file: LockedFile, reporter: Reporter) -> int:
-    """Write one chunk at the end; a write that fails leaves what was hashed and no more."""
-    if reporter.stop.is_set():
-        raise StoppedError
-    chunk = chunk[: file.size_bytes - have]
-    try:
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-    except OSError:
-        os.ftruncate(handle, have)
-        raise
-    digest.update(chunk)
-    if (have + len(chunk)) // SYNC_EVERY_BYTES > have // SYNC_EVERY_BYTES:
-        os.fdatasync(handle)
-    reporter.came(len(chunk))
-    return len(chunk)
-
-
-def _failed(source: Source, have: int, failures: int, reason: str) -> KitError:
+def _failed(source: Source, have_bytes: int, *, tries: int, reason: str) -> KitError:
     file = source.file
     return KitError(
         "fetch-failed",
-        f"{file.path} of {source.entry.repo} stopped at {size_text(have)} of {size_text(file.size_bytes)}",
-        evidence=(f"{failures} tries in a row brought no byte; the last: {reason}", f"url: {source.url}"),
+        f"{file.path} of {source.entry.repo} stopped at {size_text(have_bytes)} of {size_text(file.size_bytes)}",
+        evidence=(f"{tries} tries in a row brought no byte; the last: {reason}", f"url: {source.url}"),
         remedy=f"see that the hub can be reached, then kitctl models pull {source.entry.repo}: it goes on there",
         exit_code=Exit.FETCH,
     )
-
-
-def _wait(seconds: float, source: Source, have: int, reason: str, reporter: Reporter) -> None:
-    reporter.say(f"{source.file.path}: {reason} at {size_text(have)}, going on in {seconds:g} s")
-    if reporter.stop.wait(seconds):
-        raise StoppedError
 
 
 def put_in_place(beside: Path, target: Path) -> None:
