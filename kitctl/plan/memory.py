@@ -19,7 +19,7 @@ from kitctl.plan.kv_cells import Cells, cells_of
 from kitctl.plan.memory_data import MemoryData
 from kitctl.plan.memory_verdict import RANK, Room, Verdict, advise, judge_fit
 from kitctl.plan.releases import is_within
-from kitctl.plan.reserves import Amount, DrafterShape, after_pool, running_requests, working_set
+from kitctl.plan.reserves import Amount, DrafterShape, Settled, after_pool, running_requests, working_set
 from kitctl.plan.weights import (
     VISION_ROLES,
     Layout,
@@ -170,8 +170,15 @@ def _fit_stage(case: Case, sizes: EngineSizes, *, stage: int, most: int | None =
     requests = running_requests(sizes, tokens, case.data)
     after, free = _settle(case, sizes, left=before - loaded, tokens=tokens, cells=cells)
     _, uncapped_free = _settle(case, sizes, left=before - loaded, tokens=uncapped, cells=cells)
-    taken = (*_before(case, sizes), *loading, *_pools(tokens, cells), *after)
-    room = Room(before=before, loaded=loaded, free=free, tokens=tokens)
+    taken = (*_before(case, sizes), *loading, *_pools(tokens, cells), *after.amounts)
+    room = Room(
+        before=before,
+        loaded=loaded,
+        free=free,
+        tokens=tokens,
+        optional=after.optional_bytes,
+        skipped=after.skipped,
+    )
     needed = working_set(case.model, sizes, requests=requests, data=case.data)
     verdict, reason = judge_fit(room, sizes, needed=needed)
     return MemoryFit(
@@ -201,9 +208,7 @@ def _fit_stage(case: Case, sizes: EngineSizes, *, stage: int, most: int | None =
     )
 
 
-def _settle(
-    case: Case, sizes: EngineSizes, *, left: int, tokens: int, cells: Cells
-) -> tuple[tuple[Amount, ...], int]:
+def _settle(case: Case, sizes: EngineSizes, *, left: int, tokens: int, cells: Cells) -> tuple[Settled, int]:
     """What comes after the pools, and what is free when the engine is ready."""
     left -= tokens * cells.real
     after = after_pool(
@@ -215,7 +220,7 @@ def _settle(
         free_bytes=left,
         data=case.data,
     )
-    return after, left - sum(amount.size_bytes for amount in after)
+    return after, left - after.size_bytes
 
 
 def free_before_load(gpu: GpuMemory, *, gpus: int, data: MemoryData) -> int:

@@ -26,12 +26,17 @@ RANK = {Verdict.DOES_NOT_FIT: 0, Verdict.TIGHT: 1, Verdict.FITS: 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """Bytes of one GPU: free ``before`` loading, ``loaded`` weights, ``free`` when ready, and its KV tokens."""
+    """Bytes of one GPU: free ``before`` loading, ``loaded`` weights, ``free`` when ready, and its KV tokens.
+
+    ``optional`` bytes are in graphs that the engine can do without, ``skipped`` names those it will leave out.
+    """
 
     before: int
     loaded: int
     free: int
     tokens: int
+    optional: int
+    skipped: tuple[str, ...]
 
 
 def judge_fit(room: Room, sizes: EngineSizes, *, needed: tuple[Amount, ...]) -> tuple[Verdict, str]:
@@ -43,7 +48,7 @@ def judge_fit(room: Room, sizes: EngineSizes, *, needed: tuple[Amount, ...]) -> 
         short = f"the weights ({loaded}) leave no KV cache at fraction {sizes.fraction:.3f}"
         return Verdict.DOES_NOT_FIT, f"{short}; above {least:.3f} a first token fits"
     surely = needed[0].size_bytes + SURELY_NEEDED_MIB * MIB
-    if room.free < surely:
+    if room.free + room.optional < surely:
         return (
             Verdict.DOES_NOT_FIT,
             f"{free} would be free when it is ready, and one prefill chunk needs {gib(surely)}",
@@ -51,6 +56,12 @@ def judge_fit(room: Room, sizes: EngineSizes, *, needed: tuple[Amount, ...]) -> 
     wanted = sum(amount.size_bytes for amount in needed)
     if room.free < wanted:
         return Verdict.TIGHT, f"{free} would be free when it is ready, {gib(wanted)} may be needed"
+    if room.skipped:
+        missing = " and ".join(room.skipped)
+        return (
+            Verdict.TIGHT,
+            f"so little is left that the engine leaves out its {missing}; {free} will be free",
+        )
     if room.tokens < sizes.context_length:
         held = f"the KV cache holds {room.tokens} tokens"
         return Verdict.TIGHT, f"{held}, less than one request of {sizes.context_length}"

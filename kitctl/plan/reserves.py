@@ -22,6 +22,21 @@ class Amount:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Settled:
+    """What the engine allocates after its pools. ``optional`` are the graphs that it leaves out when little is free,
+    ``skipped`` those that it would leave out here."""
+
+    amounts: tuple[Amount, ...]
+    optional_bytes: int
+    skipped: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """All of it."""
+        return sum(amount.size_bytes for amount in self.amounts)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DrafterShape:
     """What the graph buffers of a drafter depend on."""
 
@@ -47,7 +62,7 @@ def after_pool(
     multiprocessors: int,
     free_bytes: int,
     data: MemoryData,
-) -> tuple[Amount, ...]:
+) -> Settled:
     """What SGLang allocates after the pools, until it is ready; ``free_bytes`` is what the pools leave.
 
     With too little left it skips the prefill graphs and the drafter's graphs, so they are not counted then.
@@ -62,20 +77,30 @@ def after_pool(
     size = (costs.attention_mla_mib if is_mla else costs.attention_mib) * MIB
     found = [table, Amount(name="attention backend", size_bytes=size, source=MEASURED)]
     left = free_bytes - table.size_bytes - size
-    if sizes.prefill_graphs and left >= costs.prefill_graphs_floor_mib * MIB:
+    optional: list[Amount] = []
+    skipped: list[str] = []
+    if sizes.prefill_graphs and left < costs.prefill_graphs_floor_mib * MIB:
+        skipped.append("prefill graphs")
+    elif sizes.prefill_graphs:
         size = (costs.prefill_graphs_mla_mib if is_mla else costs.prefill_graphs_mib) * MIB
-        found.append(Amount(name="prefill graphs", size_bytes=size, source=MEASURED))
+        optional.append(Amount(name="prefill graphs", size_bytes=size, source=MEASURED))
         left -= size
     if sizes.decode_graphs:
         rows = max(1, min(sizes.graph_max_bs, requests)) * sizes.block_size
         found.append(_decode_graphs(model, sizes, rows=rows, multiprocessors=multiprocessors, data=data))
         left -= found[-1].size_bytes
-        if drafter is not None and left >= costs.draft_graphs_floor_mib * MIB:
-            found.append(_draft_graphs(drafter, sizes, rows=rows, data=data))
+        if drafter is not None and left < costs.draft_graphs_floor_mib * MIB:
+            skipped.append("draft graphs")
+        elif drafter is not None:
+            optional.append(_draft_graphs(drafter, sizes, rows=rows, data=data))
     if vision_of(model, data):
         size = costs.api_server_mib * MIB
         found.append(Amount(name="API server (images, GPU 0)", size_bytes=size, source=MEASURED))
-    return tuple(found)
+    return Settled(
+        amounts=(*found, *optional),
+        optional_bytes=sum(amount.size_bytes for amount in optional),
+        skipped=tuple(skipped),
+    )
 
 
 def working_set(
