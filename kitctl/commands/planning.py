@@ -225,6 +225,7 @@ def judge(
         image_archs=plan.image.archs,
         own_project=plan.project,
         disk_bytes={store_dir: missing} if missing else None,
+        ram_bytes=ram_bytes,
         graph_file=read_text_if_there(plan.environment.get("NCCL_GRAPH_FILE", "")),
     )
     return (
