@@ -24,10 +24,13 @@ from kitctl.edge.locks import project_lock
 from kitctl.edge.store_files import default_store
 from kitctl.errors import Exit, KitError
 from kitctl.host.facts_json import encode_facts
-from kitctl.kit.campaign import Campaign, Then, campaign_digest
-from kitctl.kit.catalog import KitTexts, resolve_stack
+from kitctl.kit.campaign import Then, campaign_digest
+from kitctl.kit.catalog import resolve_stack
+from kitctl.kit.stack import Image
 from kitctl.plan.names import project_word
 from kitctl.result import Context, Result
+
+GPU_STAGE = Image().stage
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +56,14 @@ def run_campaign(args: argparse.Namespace, context: Context) -> Result:
     with project_lock(f"campaign-{name}", verb=f"campaign run {args.file}"):
         digest = campaign_digest(campaign, rehearse=rehearse)
         _settle_earlier(args, folder, digest)
-        arms = expand_arms(campaign, drafters=_drafters(campaign, texts))
+        stacks = {name: resolve_stack(texts, name).stack for name in campaign.stacks}
+        arms = expand_arms(
+            campaign, drafters={name: stack.drafter is not None for name, stack in stacks.items()}
+        )
+        on_gpus = not rehearse and any(stack.image.stage == GPU_STAGE for stack in stacks.values())
         tries = campaign.failure.tries if campaign.failure.then is Then.REMEDY else 0
         starting = starting_of(args, name=name, rehearse=rehearse, tries=tries)
-        checked = _check(arms, starting, args, folder=folder, context=context)
+        checked = _check(arms, starting, args.store, folder=folder, trials=on_gpus, context=context)
         require_room(campaign, checked)
         begun = Begun(
             name=name,
@@ -73,19 +80,15 @@ def run_campaign(args: argparse.Namespace, context: Context) -> Result:
 
 
 def _check(
-    arms: Sequence[Arm], starting: Starting, args: argparse.Namespace, *, folder: str, context: Context
+    arms: Sequence[Arm], starting: Starting, store: str | None, *, folder: str, trials: bool, context: Context
 ) -> Checked:
     """Every plan against the same facts, which are kept beside the journal."""
     context.say(f"{starting.name}: checking the plans of {len(arms)} configurations together")
-    disks = (args.store or default_store(),)
-    facts = read_facts(None, context, disks=disks, trials=not starting.rehearse)
+    disks = (store or default_store(),)
+    facts = read_facts(None, context, disks=disks, trials=trials)
     path = f"{folder}/facts.json"
     write_atomic(path, msgspec.json.encode(encode_facts(facts)).decode())
     return check_arms(arms, starting, facts=path, context=context)
-
-
-def _drafters(campaign: Campaign, texts: KitTexts) -> dict[str, bool]:
-    return {name: resolve_stack(texts, name).stack.drafter is not None for name in campaign.stacks}
 
 
 def _settle_earlier(args: argparse.Namespace, folder: str, digest: str) -> None:

@@ -101,7 +101,7 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What a rehearsal on the CPU measures in place of the whole."""
 
     concurrency: Concurrencies = (1, 2)
-    requests_per_stream: Count = 3
+    requests_per_stream: Count = 5
     output_tokens: Count = 16
     repeats: Count = 2
 
