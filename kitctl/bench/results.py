@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.measure import Repeat
-from kitctl.bench.points import Point
-from kitctl.bench.workload import Spec, Step
+from kitctl.bench.points import Point, point_of
+from kitctl.bench.workload import Endpoint, Spec, Step
 from kitctl.errors import Exit, KitError
 
 RUN_SCHEMA = "kitctl.bench.run/1"
@@ -87,9 +87,22 @@ def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> Non
 
 
 def _result(head: Head, repeats: list[Repeat], points: list[Point]) -> ResultFile:
-    """A point that stands twice (a sweep that was gone on with) counts as it stood last."""
-    last = {(point.concurrency, point.request_rate): point for point in points}
+    """A point that stands twice (a sweep that was gone on with) counts as it stood last.
+
+    Repeats of an interrupted sweep, which has no points yet, make points of what is there.
+    """
+    last = {
+        (group[0].concurrency, group[0].request_rate): _pooled(head, group) for group in by_point(repeats)
+    }
+    last |= {(point.concurrency, point.request_rate): point for point in points}
     return ResultFile(head=head, points=tuple(sorted(last.values(), key=_load_order)), repeats=tuple(repeats))
+
+
+def _pooled(head: Head, repeats: Sequence[Repeat]) -> Point:
+    model = head.spec.model if head.spec is not None else ""
+    is_chat = head.spec is not None and head.spec.endpoint is Endpoint.CHAT
+    goal = head.spec.goal if head.spec is not None else None
+    return point_of(repeats, model=model, served=head.served_models, is_chat=is_chat, goal=goal)
 
 
 def read_result(name: str, text: str) -> ResultFile:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socketserver
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from rateserver import Behaviour, Running, rate_server
 
+from kitctl.bench.results import read_result
 from kitctl.edge.runs import run_folder, save_record
 from kitctl.watch.run_record import Outcome, RunRecord
 
@@ -226,17 +228,20 @@ def test_goodput() -> None:
     assert 0.5 < point["goodput_share"] < 0.95
 
 
-def kill_after(lines: int, argv: list[str]) -> None:
+def stop_after(lines: int, argv: list[str], how: signal.Signals) -> None:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             lines -= " repeat " in line
             if not lines:
-                process.kill()
+                process.send_signal(how)
                 break
+        process.stderr.read()
+        assert process.wait() == (130 if how is signal.SIGINT else -how)
 
 
-def test_resume_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_resume_goes_on_where_it_was_stopped(tmp_path: Path, how: signal.Signals) -> None:
     out = tmp_path / "results.jsonl"
     short = [
         "--model",
@@ -251,9 +256,10 @@ def test_resume_goes_on_where_it_was_killed(tmp_path: Path) -> None:
         str(out),
     ]
     with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
-        kill_after(2, [sys.executable, "-m", "kitctl", "bench", "--url", server.url, *short])
+        stop_after(2, [sys.executable, "-m", "kitctl", "bench", "--url", server.url, *short], how)
         kept = out.read_text().splitlines()
         assert len(kept) == 3
+        assert [point.repeats for point in read_result(str(out), out.read_text()).points] == [1, 1]
         points = bench(server.url, *short, "--resume")
     lines = out.read_text().splitlines()
     assert lines[:3] == kept

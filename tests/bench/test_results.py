@@ -1,0 +1,66 @@
+"""Result files survive an interrupt in the middle of a line, and are read back as they were written."""
+
+import pytest
+from planted import planted_result
+
+from kitctl.bench.results import (
+    Head,
+    line_of,
+    missing_steps,
+    named_apart,
+    pick_settings,
+    read_result,
+    read_results,
+)
+from kitctl.bench.workload import Step
+from kitctl.errors import KitError
+
+RESULT = planted_result("a", {1: 10.0, 8: 70.0}, run_record={"id": "r"}, server={"version": "0.5.16"})
+TEXT = "\n".join([line_of(RESULT.head), *(line_of(point) for point in RESULT.points)]) + "\n"
+
+
+def test_round_trip() -> None:
+    found = read_result("f", TEXT)
+    assert (found.head, found.points) == (RESULT.head, RESULT.points)
+
+
+@pytest.mark.parametrize("lost", [1, 5, 40])
+def test_line_cut_short_is_left_out(lost: int) -> None:
+    found = read_result("f", TEXT[:-lost])
+    assert [point.concurrency for point in found.points] == ([1, 8] if lost == 1 else [1])
+
+
+def test_broken_line_in_the_middle_is_named() -> None:
+    head, *points = TEXT.splitlines()
+    with pytest.raises(KitError, match="f is not a result file: line 2: "):
+        read_result("f", "\n".join([head, "{oops", *points]))
+
+
+def test_several_results_in_one_file() -> None:
+    other = TEXT.replace('"label":"a"', '"label":"b"')
+    assert [result.head.label for result in read_results("f", TEXT + other)] == ["a", "b"]
+
+
+def test_point_that_stands_twice_counts_as_it_stood_last() -> None:
+    again = planted_result("a", {8: 77.0})
+    (found,) = read_results("f", TEXT + line_of(again.points[0]) + "\n")
+    assert [point.output_tokens_per_s for point in found.points] == [10, 77]
+
+
+def test_only_named_settings_are_kept() -> None:
+    info = {"version": "0.5.16", "api_key": "sk-secret", "admin_api_key": None, "tp_size": 8, "unknown": 1}
+    assert pick_settings(info, ("version", "tp_size", "pp_size")) == {"version": "0.5.16", "tp_size": 8}
+
+
+def test_steps_that_are_left() -> None:
+    steps = [Step(concurrency=c, repeat=r) for r in (0, 1) for c in (1, 8)]
+    assert missing_steps(steps, []) == tuple(steps)
+
+
+def test_names_apart() -> None:
+    results = [("d/x.jsonl", RESULT), ("d/y.jsonl", RESULT), ("e/y.jsonl", RESULT)]
+    assert [result.head.label for result in named_apart(results)] == ["a (x)", "a (y)", "a (y) #2"]
+
+
+def test_head_is_strict_json() -> None:
+    assert line_of(Head(label="x")).startswith('{"label":"x","kind":"measured"')
