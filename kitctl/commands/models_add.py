@@ -7,18 +7,16 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from kitctl.commands.models_common import require_repo_name
 from kitctl.edge.clock import utc_date
 from kitctl.edge.lock_file import read_locks, write_entry
 from kitctl.edge.model_files import config_in
 from kitctl.edge.take_in import hash_folder, model_folder
 from kitctl.edge.verify import verify_model
-from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import LockState, ModelEntry
+from kitctl.kit.models_lock import LockState, ModelEntry, require_repo_name
 from kitctl.result import Context, Result
 from kitctl.store.layout import name_of_folder
 from kitctl.store.sizes import size_text
-from kitctl.store.verify_report import VerifyReport
+from kitctl.store.verify_report import require_whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +47,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     else:
         entry = _own_entry(name, folder, drafter_for=args.drafter_for, context=context)
     report = verify_model(entry, "/", deep=True, say=context.say).report
-    if not report.ok:
-        raise _broken(entry, report)
+    require_whole(report)
     path = write_entry(locks, entry, into_user=True)
     data = {
         "schema": "kitctl.models-add/1",
@@ -64,16 +61,6 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     size = size_text(entry.size_bytes or 0)
     return Result(
         data=data, lines=(f"{name}: {len(entry.files)} files, {size}, all proven, in {folder}", f"in {path}")
-    )
-
-
-def _broken(entry: ModelEntry, report: VerifyReport) -> KitError:
-    return KitError(
-        "local-model-broken",
-        f"{entry.path} is not {entry.repo} whole and as locked",
-        evidence=tuple(f"{verdict.path} {verdict.cause}" for verdict in report.verdicts[:8]),
-        remedy="restore the files, or name it differently with --name if it is another model",
-        exit_code=Exit.FETCH,
     )
 
 

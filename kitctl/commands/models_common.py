@@ -9,7 +9,7 @@ from kitctl.edge.pull import PullSettings
 from kitctl.edge.store_files import default_store
 from kitctl.edge.transfer import Patience
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import ModelEntry, find_entry, is_repo_name, require_proven
+from kitctl.kit.models_lock import ModelEntry, choose_entries
 from kitctl.result import Context
 
 
@@ -66,34 +66,12 @@ def store_of(args: argparse.Namespace) -> str:
     return args.store or default_store()
 
 
-def proven_entries(locks: Locks, names: list[str], context: Context) -> tuple[ModelEntry, ...]:
-    """The named entries, each proven; without names all that are.
+def proven_entries(locks: Locks, names: list[str], *, context: Context) -> tuple[ModelEntry, ...]:
+    """The named entries, without names all; says which have no files to prove.
 
     Raises KitError ``model-unknown`` (exit 2), ``model-unlocked`` (exit 5).
     """
-    lock = locks.merged
-    if names:
-        chosen = [find_entry(lock, name) for name in dict.fromkeys(names)]
-        for entry in chosen:
-            require_proven(entry)
-            if not entry.is_proven:
-                context.say(f"{entry.repo}: kitctl makes its files itself, nothing to prove")
-        return tuple(entry for entry in chosen if entry.is_proven)
-    proven = tuple(entry for entry in lock.models if entry.is_proven)
-    for entry in lock.models:
-        if not proven:
-            require_proven(entry)
-        elif not entry.is_proven:
-            context.say(f"{entry.repo}: {entry.state}, left out")
+    proven, others = choose_entries(locks.merged, names)
+    for entry in others:
+        context.say(f"{entry.repo}: {entry.state}, left out")
     return proven
-
-
-def require_repo_name(name: str) -> None:
-    """Raises KitError ``bad-repo`` (exit 2) for what cannot be a repository of a hub."""
-    if not is_repo_name(name):
-        raise KitError(
-            "bad-repo",
-            f"{name!r} is no repository name",
-            remedy="name it as OWNER/NAME, with @REVISION for a branch, tag or commit of the hub",
-            exit_code=Exit.USAGE,
-        )

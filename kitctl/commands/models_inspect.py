@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from kitctl.commands.models_common import add_store_argument, require_repo_name, store_of
+from kitctl.commands.models_common import add_store_argument, store_of
 from kitctl.edge.lock_file import read_locks
 from kitctl.edge.model_files import (
     bytes_by_dtype_in,
     candidate_from_hub,
-    config_in,
     is_model_folder,
     read_config,
 )
 from kitctl.edge.store_files import locate_model
-from kitctl.kit.demo_model import demo_config
-from kitctl.kit.models_lock import LockState, ModelEntry, find_entry
+from kitctl.kit.models_lock import ModelEntry, find_entry, require_repo_name
 from kitctl.result import Context, Result
-from kitctl.store.model_report import Inspected, inspect_json, inspect_lines, read_facts
+from kitctl.store.model_report import Inspected, inspect_json, inspect_lines, read_facts, stated_config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +37,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     if args.hub:
         model = _from_hub(args.model, is_drafter=args.drafter)
     elif is_model_folder(args.model):
-        model = _from_folder(args.model, args.model, "its files", is_drafter=args.drafter)
+        model = _from_folder(args.model, args.model, origin="its files", is_drafter=args.drafter)
     else:
         entry = find_entry(read_locks(context.kit_dir).merged, args.model)
         model = _from_lock(entry, store_of(args), is_drafter=args.drafter)
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
 
 def _from_folder(
-    name: str, folder: str, origin: str, *, is_drafter: bool, size: int | None = None
+    name: str, folder: str, *, origin: str, is_drafter: bool, size: int | None = None
 ) -> Inspected:
     text = read_config(folder)
     facts = read_facts(text, source=f"{folder}/config.json", is_drafter=is_drafter)
@@ -59,19 +57,10 @@ def _from_folder(
 def _from_lock(entry: ModelEntry, store: str, *, is_drafter: bool) -> Inspected:
     folder = str(locate_model(entry, store).host_dir)
     is_drafter = is_drafter or entry.drafter_for is not None
-    if config_in(folder) is not None:
-        return _from_folder(
-            entry.repo, folder, f"the files in {folder}", is_drafter=is_drafter, size=entry.size_bytes
-        )
-    if entry.state is LockState.GENERATED:
-        text = demo_config()
-        facts = read_facts(text, source=entry.repo, is_drafter=is_drafter)
-        return Inspected(
-            name=entry.repo, origin="kitctl itself", facts=facts, bytes_by_dtype=None, size_bytes=None
-        )
-    is_guess = entry.state is LockState.RECONSTRUCTED
-    origin = "models.lock, reconstructed from public sources" if is_guess else "models.lock"
-    text = entry.config_json or ""
+    if is_model_folder(folder):
+        origin = f"the files in {folder}"
+        return _from_folder(entry.repo, folder, origin=origin, is_drafter=is_drafter, size=entry.size_bytes)
+    text, origin = stated_config(entry)
     facts = read_facts(text, source=f"models.lock: {entry.repo}: config_json", is_drafter=is_drafter)
     return Inspected(
         name=entry.repo, origin=origin, facts=facts, bytes_by_dtype=None, size_bytes=entry.size_bytes

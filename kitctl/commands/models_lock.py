@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from kitctl.commands.models_common import require_repo_name
 from kitctl.edge.clock import utc_date
 from kitctl.edge.hub import read_hub_model, read_small_file
 from kitctl.edge.lock_file import Locks, read_locks, write_entry
-from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import ModelEntry
+from kitctl.kit.models_lock import ModelEntry, require_repo_name
 from kitctl.result import Context, Result
-from kitctl.store.hub_model import HubModel, entry_of, unsafe_paths
+from kitctl.store.hub_model import entry_of, require_safe_paths
 from kitctl.store.sizes import size_text
 
 
@@ -45,7 +43,7 @@ def _lock(word: str, locks: Locks, *, drafter_for: str | None, context: Context)
     require_repo_name(repo)
     wanted = revision or (old.revision if old and old.revision else "main")
     model = read_hub_model(repo, wanted, say=context.say)
-    _refuse_unsafe(model)
+    require_safe_paths(model)
     bare = entry_of(model, revision=wanted, locked_on=utc_date(), config_json=None, old=old)
     return entry_of(
         model,
@@ -61,18 +59,6 @@ def _config_text(entry: ModelEntry) -> str | None:
     """The published config.json, proven against its hash; ``None`` when the repository has none."""
     file = next((file for file in entry.files if file.path == "config.json"), None)
     return read_small_file(entry, file).decode("utf-8", "replace") if file else None
-
-
-def _refuse_unsafe(model: HubModel) -> None:
-    unsafe = unsafe_paths(model)
-    if unsafe:
-        raise KitError(
-            "unsafe-path",
-            f"{model.repo} names files outside its own folder",
-            evidence=unsafe[:5],
-            remedy="do not use this repository",
-            exit_code=Exit.FETCH,
-        )
 
 
 def _row(entry: ModelEntry, path: str) -> dict[str, object]:

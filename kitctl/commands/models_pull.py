@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Pull one model after the other; the first that fails ends it. Raises what ``pull_model`` raises."""
     settings = transfer_settings(args, context)
-    entries = proven_entries(read_locks(context.kit_dir), args.models, context)
+    entries = proven_entries(read_locks(context.kit_dir), args.models, context=context)
     store = store_of(args)
     check_room_for_all(entries, store)
     pulled = [(entry, pull_model(entry, store, settings=settings, say=context.say)) for entry in entries]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import PurePosixPath
 
-from kitctl.commands.models_common import add_store_argument, require_repo_name, store_of
+from kitctl.commands.models_common import add_store_argument, store_of
 from kitctl.commands.models_list import stacks_by_model
 from kitctl.edge.docker_engine import running_mounts
 from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.edge.lock_file import Locks, read_locks, write_user_lock
 from kitctl.edge.store_scan import absolute, is_folder, remove_all, scan_repo
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import ModelEntry, without_entry
+from kitctl.kit.models_lock import ModelEntry, require_repo_name, without_entry
 from kitctl.result import Context, Result
-from kitctl.store.holders import holders_of
+from kitctl.store.holders import holders_of, require_no_holder
 from kitctl.store.layout import repo_folder, snapshot_name
 from kitctl.store.on_disk import plan_removal
 from kitctl.store.sizes import size_text
@@ -40,8 +40,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     holders = holders_of(
         needed_by, mounts=_mounts(context), is_locked=args.model in locks.kit.names, stacks=stacks
     )
-    if holders and not args.force:
-        raise _in_use(args.model, holders)
+    if not args.force:
+        require_no_holder(args.model, holders)
     if entry and entry.path:
         return _forget(locks, entry)
     if not is_folder(str(folder)):
@@ -72,13 +72,3 @@ def _forget(locks: Locks, entry: ModelEntry) -> Result:
     write_user_lock(locks, without_entry(locks.user, entry.repo))
     data = {"schema": "kitctl.models-rm/1", "name": entry.repo, "folder": entry.path, "freed_bytes": 0}
     return Result(data=data, lines=(f"{entry.repo}: forgotten; the files stay in {entry.path}",))
-
-
-def _in_use(name: str, holders: tuple[str, ...]) -> KitError:
-    return KitError(
-        "model-in-use",
-        f"{name} is still needed",
-        evidence=holders,
-        remedy=f"take down what runs (kitctl down); to remove it all the same: kitctl models rm --force {name}",
-        exit_code=Exit.REFUSED,
-    )

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Exit 0 when all named models are whole, 5 when one is not. Raises KitError as ``models pull`` does."""
     settings = transfer_settings(args, context)
-    entries = proven_entries(read_locks(context.kit_dir), args.models, context)
+    entries = proven_entries(read_locks(context.kit_dir), args.models, context=context)
     checked = [_check(entry, args, settings=settings, context=context) for entry in entries]
     if not args.models and any(one.place.is_there for one in checked):
         for one in checked:

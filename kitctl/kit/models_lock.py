@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any
@@ -207,6 +207,17 @@ def is_repo_name(name: str) -> bool:
     return bool(_REPO.fullmatch(name)) and "--" not in name and ".." not in name and len(name) <= 200
 
 
+def require_repo_name(name: str) -> None:
+    """Raises KitError ``bad-repo`` (exit 2) for what cannot be a repository of a hub."""
+    if not is_repo_name(name):
+        raise KitError(
+            "bad-repo",
+            f"{name!r} is no repository name",
+            remedy="name it as OWNER/NAME, with @REVISION for a branch, tag or commit of the hub",
+            exit_code=Exit.USAGE,
+        )
+
+
 def is_safe_path(path: str) -> bool:
     """Whether ``path`` stays below the folder it is joined to: relative, no ``..``, no control characters."""
     parts = path.split("/")
@@ -238,6 +249,22 @@ def require_proven(entry: ModelEntry) -> None:
             remedy=f"kitctl models lock {entry.repo}",
             exit_code=Exit.FETCH,
         )
+
+
+def choose_entries(
+    lock: ModelsLock, names: Sequence[str]
+) -> tuple[tuple[ModelEntry, ...], tuple[ModelEntry, ...]]:
+    """The entries meant by ``names`` (none: all) that have proven files, and those that have none.
+
+    Raises KitError ``model-unknown`` (exit 2); ``model-unlocked`` (exit 5) for a reconstructed entry that is
+    named, or when nothing at all is proven.
+    """
+    chosen = [find_entry(lock, name) for name in dict.fromkeys(names)] if names else list(lock.models)
+    proven = tuple(entry for entry in chosen if entry.is_proven)
+    if names or not proven:
+        for entry in chosen:
+            require_proven(entry)
+    return proven, tuple(entry for entry in chosen if not entry.is_proven)
 
 
 def merge_locks(kit: ModelsLock, user: ModelsLock) -> ModelsLock:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from kitctl.errors import Exit, KitError
 from kitctl.kit.models_lock import FileRole, LockedFile, LockState, ModelEntry, is_safe_path
 
 
@@ -98,9 +99,17 @@ def locked_file(file: HubFile) -> LockedFile:
     )
 
 
-def unsafe_paths(model: HubModel) -> tuple[str, ...]:
-    """Paths of the hub's listing that would leave the folder they are written to."""
-    return tuple(file.path for file in model.files if not is_safe_path(file.path))
+def require_safe_paths(model: HubModel) -> None:
+    """Raises KitError ``unsafe-path`` (exit 5) when a path would leave the folder it is written to."""
+    unsafe = tuple(file.path for file in model.files if not is_safe_path(file.path))
+    if unsafe:
+        raise KitError(
+            "unsafe-path",
+            f"{model.repo} names files outside its own folder",
+            evidence=unsafe[:5],
+            remedy="do not use this repository",
+            exit_code=Exit.FETCH,
+        )
 
 
 def changed_files(entry: ModelEntry, listed: tuple[HubFile, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, finding_lines
 from kitctl.store.sizes import duration_text, size_text
 from kitctl.store.verdict import FileVerdict
@@ -30,6 +31,18 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether nothing wrong was found."""
         return not self.verdicts
+
+
+def require_whole(report: VerifyReport) -> None:
+    """Raises KitError ``local-model-broken`` (exit 5) for a folder of the user's that is not what it should be."""
+    if not report.ok:
+        raise KitError(
+            "local-model-broken",
+            f"{report.folder} is not {report.repo} whole and as locked",
+            evidence=tuple(f"{verdict.path} {verdict.cause}" for verdict in report.verdicts[:8]),
+            remedy="restore the files, or name it differently with --name if it is another model",
+            exit_code=Exit.FETCH,
+        )
 
 
 def verify_json(reports: Sequence[VerifyReport], *, store: str, level: str) -> dict[str, object]:

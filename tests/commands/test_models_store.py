@@ -399,7 +399,7 @@ def test_models_that_kitctl_makes_are_said_to_need_no_proof(empty: World) -> Non
     lock = empty.root / "kit" / "models.lock"
     lock.write_text(lock.read_text() + '\n[models."kitctl/demo"]\nstate = "generated"\n')
     done = empty.run("pull", "kitctl/demo")
-    assert (done.code, done.err) == (0, "kitctl/demo: kitctl makes its files itself, nothing to prove\n")
+    assert (done.code, done.err) == (0, "kitctl/demo: generated, left out\n")
     shape = empty.run("inspect", "kitctl/demo", "--json").data
     assert (shape["name"], shape["origin"]) == ("kitctl/demo", "kitctl itself")
 
