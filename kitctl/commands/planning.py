@@ -249,7 +249,7 @@ def judge_engine(plan: Plan, placement: Placement, shapes: Shapes) -> tuple[Find
         model=shapes.target,
         drafter=shapes.drafter,
         environment=plan.environment,
-        gpu_count=len(plan.gpus.ids) if placement.gpus is not None else None,
+        gpu_count=len(plan.gpus.ids) if placement.gpus is not None and not placement.gpus.findings else None,
         links=placement.links,
         flag_table=read_flag_table(table, source=f"flags/{release}.json") if table else None,
     )
