@@ -10,7 +10,7 @@ from kitctl.edge.lock_file import read_locks
 from kitctl.edge.store_files import locate_model
 from kitctl.kit.catalog import KitTexts, resolve_stack, stack_names
 from kitctl.result import Context, Result
-from kitctl.store.list_report import list_table
+from kitctl.store.list_report import list_row, list_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
