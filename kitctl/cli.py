@@ -7,7 +7,6 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kitctl import __version__
@@ -125,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
         _say("interrupted")
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        leave_closed_pipe()
+        leave_closed_pipe(sys.stdout)
         return int(Exit.OK)
     except Exception:
         return _report_bug(words)
@@ -164,8 +163,12 @@ def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
 
 def _say(line: str) -> None:
     """Talk to the person; a reader who went away stops no work."""
-    with suppress(OSError):
+    try:
         print(line, file=sys.stderr, flush=True)
+    except OSError:
+        from kitctl.edge.signals import leave_closed_pipe
+
+        leave_closed_pipe(sys.stderr)
 
 
 def _silent(line: str) -> None:

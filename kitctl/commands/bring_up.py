@@ -25,7 +25,7 @@ from kitctl.commands.up_results import (
 )
 from kitctl.edge.clock import monotonic_s, sleep_s, wall_clock_s
 from kitctl.edge.compose_cli import compose_config, compose_up
-from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.docker_engine import ContainerState, set_restart_policy
 from kitctl.edge.runs import (
     has_record,
     load_record,
@@ -39,7 +39,15 @@ from kitctl.edge.signals import uninterrupted
 from kitctl.errors import Exit, KitError
 from kitctl.host.facts_json import encode_facts
 from kitctl.render.as_planned import require_as_planned
-from kitctl.render.compose import LABEL, base_url, fingerprint, plan_json, render_compose
+from kitctl.render.compose import (
+    LABEL,
+    RESTART_AT_BOOT,
+    RESTART_NEVER,
+    base_url,
+    fingerprint,
+    plan_json,
+    render_compose,
+)
 from kitctl.result import Context, Result
 from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
 from kitctl.watch.start import Verdict
@@ -63,6 +71,8 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
         started = wait_until_ready(target, deadline_s=deadline_s, say=context.say, yardstick=yardstick)
         if started.verdict is Verdict.ASK and started.answer is not None:
             record = record_ready(record, started, seconds=monotonic_s() - begun_s)
+            if planned.plan.boot:
+                set_restart_policy(container.id, RESTART_AT_BOOT)
             report = None
             if not args.no_canary:
                 report = run_canary(target, planned.plan.stack, started.answer, say=context.say)
@@ -105,7 +115,10 @@ def adopt_run(planned: Planned, args: argparse.Namespace, container: ContainerSt
 
 
 def start_run(planned: Planned, record: RunRecord, context: Context) -> tuple[RunRecord, ContainerState]:
-    """Rendered project and container. Raises KitError (exit 2, 3 or 6)."""
+    """Rendered project and container, which is not restarted before it was ready once.
+
+    Raises KitError (exit 2, 3 or 6).
+    """
     plan = planned.plan
     clock = monotonic_s()
     overlays = tuple(planned.kit.overlays[name] for name in plan.overlays)
@@ -121,6 +134,8 @@ def start_run(planned: Planned, record: RunRecord, context: Context) -> tuple[Ru
     container = running_container(plan.project)
     if container is None:
         raise gone_at_once(plan.project)
+    if plan.boot:
+        set_restart_policy(container.id, RESTART_NEVER)
     started = msgspec.structs.replace(
         record, container_id=container.id, argv_live=container.argv, phases=phases
     )

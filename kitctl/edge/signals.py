@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TextIO
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
@@ -34,9 +35,9 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def leave_closed_pipe() -> None:
-    """Send what stdout still holds nowhere, so that the interpreter's last flush does not complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def leave_closed_pipe(stream: TextIO) -> None:
+    """Send what ``stream`` still holds nowhere, so that the interpreter's last flush does not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def open_closed_streams() -> None:

@@ -111,7 +111,9 @@ def _environment_texts(tree: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(found, Mapping):
         return {}
     numbers = {
-        name: str(v) for name, v in found.items() if isinstance(v, int | float) and v not in (True, False)
+        name: str(value)
+        for name, value in found.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
     }
     return {"environment": {**found, **numbers}}
 

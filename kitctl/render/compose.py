@@ -26,7 +26,8 @@ KEY_FILE = "api-key"
 LAUNCHER_FILE = "serve_with_key.py"
 KEY_VARIABLE = "KITCTL_API_KEY_FILE"
 
-_BOOT_POLICY = "unless-stopped"
+RESTART_AT_BOOT = "unless-stopped"
+RESTART_NEVER = "no"
 _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN = re.compile(r"(--)?[A-Za-z/].*", re.DOTALL)
 
@@ -80,7 +81,7 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
         "labels": {**labels(plan), **({f"{LABEL}.run": run_id} if run_id else {})},
     }
     if plan.boot:
-        service["restart"] = _BOOT_POLICY
+        service["restart"] = RESTART_AT_BOOT
     service |= _devices(plan) | _secret(plan)
     tree: dict[str, Any] = {"services": {SERVICE: service}}
     volumes = {m.source: {"name": m.source} for m in plan.mounts if m.kind == "volume"}
@@ -130,7 +131,7 @@ def decisive(plan: Plan) -> dict[str, Any]:
         "published": f"{plan.published.bind}:{plan.published.port}",
         "overlays": list(plan.overlays),
         "limits": [plan.stack.serve.shm_size_bytes, plan.stack.serve.stop_grace_s],
-        "restart": _BOOT_POLICY if plan.boot else "no",
+        "restart": RESTART_AT_BOOT if plan.boot else RESTART_NEVER,
         "api_key": plan.api_key_file is not None,
     }
 

@@ -139,7 +139,7 @@ def test_a_start_that_hangs_ends_at_its_deadline_and_is_removed(kit_user: KitUse
     mode = setting(MODE="hang", AT="weights", DEAF="1")
     done = kit_user.run(*kit_user.up("--image", stub, *mode, "--timeout", "2"))
     assert (done.returncode, kit_user.leftovers()) == (8, [])
-    assert "engine: not ready in time" in done.stderr
+    assert "engine: not ready within 2 s; it stands in phase weights" in done.stderr
     assert "cpu-demo was not ready in time; the container was removed" in done.stdout
 
 

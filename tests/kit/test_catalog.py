@@ -58,8 +58,8 @@ def test_a_users_part_and_overlay_win_too() -> None:
 
 
 def test_numbers_in_environment_are_what_a_process_sees() -> None:
-    kit = texts(stacks__x="summary: s\nmodel: m\nenvironment: {A: 4, B: 0.5, C: '1', D: off}\n")
-    assert resolve_stack(kit, "x").stack.environment == {"A": "4", "B": "0.5", "C": "1", "D": "off"}
+    kit = texts(stacks__x="summary: s\nmodel: m\nenvironment: {A: 1, B: 0.5, C: '1', D: off}\n")
+    assert resolve_stack(kit, "x").stack.environment == {"A": "1", "B": "0.5", "C": "1", "D": "off"}
 
 
 def test_faults_have_their_place() -> None:
