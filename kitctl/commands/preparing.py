@@ -11,6 +11,7 @@ from kitctl.finding import finding_lines
 from kitctl.plan.types import Plan, PlannedModel
 from kitctl.render.compose import plan_json
 from kitctl.result import Context, Result
+from kitctl.store.verify_report import require_ready
 from kitctl.watch.run_record import RunModel
 
 
@@ -75,21 +76,18 @@ def ensure_models(planned: Planned, *, may_pull: bool, context: Context) -> tupl
 
 
 def _ensure_model(planned: Planned, model: PlannedModel, *, may_pull: bool, context: Context) -> RunModel:
+    """Every byte is proven once and again after each change; what is there and proven costs no request."""
     if model.generated:
         made = ensure_demo_model(f"{model.folder}/{model.inner}" if model.inner else model.folder)
         return RunModel(model=model.model, role=model.role, content_hash=made)
-    if model.missing_bytes:
-        if not may_pull:
-            raise KitError(
-                "model-missing",
-                f"{model.model} is not complete in the store",
-                evidence=(f"{model.missing_bytes} bytes are missing below {model.folder}",),
-                remedy=f"kitctl models pull {model.model}",
-                exit_code=Exit.REFUSED,
-            )
-        from kitctl.edge.pull import pull_model
+    from kitctl.edge.pull import pull_model
+    from kitctl.edge.verify import verify_model
 
-        pull_model(planned.entries[model.role], planned.store_dir, say=context.say)
+    entry = planned.entries[model.role]
+    if may_pull:
+        pull_model(entry, planned.store_dir, say=context.say)
+    else:
+        require_ready(verify_model(entry, planned.store_dir, deep=True, say=context.say).report)
     return RunModel(model=model.model, role=model.role, commit=model.commit)
 
 

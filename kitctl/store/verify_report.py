@@ -45,6 +45,18 @@ def require_whole(report: VerifyReport) -> None:
         )
 
 
+def require_ready(report: VerifyReport) -> None:
+    """Raises KitError ``model-not-ready`` (exit 3) when a model may not be fetched and is not whole."""
+    if not report.ok:
+        raise KitError(
+            "model-not-ready",
+            f"{report.repo} is not whole in the store, and nothing is to be fetched",
+            evidence=tuple(f"{verdict.path} {verdict.cause}" for verdict in report.verdicts[:8]),
+            remedy=report.findings[0].remedy,
+            exit_code=Exit.REFUSED,
+        )
+
+
 def verify_json(reports: Sequence[VerifyReport], *, store: str, level: str) -> dict[str, object]:
     """The contract ``kitctl.models-verify/1``."""
     return {
