@@ -7,11 +7,19 @@ import argparse
 import msgspec
 
 from kitctl.commands.argument_types import seconds
-from kitctl.commands.projects import add_project_arguments, project_of, running_container, take_down
+from kitctl.commands.projects import (
+    PROJECT_LABEL,
+    add_project_arguments,
+    kit_containers,
+    project_of,
+    running_container,
+    take_down,
+)
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.edge.runs import latest_record, now_utc, save_record
+from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
 from kitctl.watch.run_record import Outcome
 
@@ -34,9 +42,15 @@ def run(args: argparse.Namespace, context: Context) -> Result:
             context.say(f"stopping {container.name}; requests in flight are finished first")
         begun_s = monotonic_s()
         if not take_down(project):
-            return _result(project, "was-not-up", f"{args.stack} is not up")
+            return _result(project, "was-not-up", f"{args.stack} is not up{_others(args.stack)}")
         _record_end(project)
     return _result(project, "stopped", f"{args.stack} is down after {monotonic_s() - begun_s:.1f} s")
+
+
+def _others(stack: str) -> str:
+    """What else of the stack is up: a copy by another name, or its rehearsal."""
+    names = [c.labels[PROJECT_LABEL] for c in kit_containers() if c.labels.get(f"{LABEL}.stack") == stack]
+    return f"; {', '.join(names)} is: say --name or --rehearse" if names else ""
 
 
 def _record_end(project: str) -> None:

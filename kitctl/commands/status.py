@@ -79,7 +79,9 @@ def status_row(container: ContainerState) -> dict[str, Any]:
 
 
 def state_word(container: ContainerState, record: RunRecord | None) -> str:
-    """``ready``, ``loading``, ``crashed``, ``exited`` ... as record and engine together tell."""
+    """``ready``, ``loading``, ``crashed``, ``exited`` ... as record and engine tell; ``running`` without a record."""
+    if container.is_running and record is None:
+        return "running"
     if container.is_running:
         return "ready" if record is not None and record.ready else "loading"
     return "crashed" if record is not None and record.ended is None else container.status

@@ -114,7 +114,7 @@ def test_a_broken_record_does_not_stop_a_stack(kit_user: KitUser, stub: str) -> 
     for text in (b"", b"\xff\xfe", b"[]", b'{"schema": "kitctl.run/9"}'):
         record.write_bytes(text)
         status = kit_user.json("status", "cpu-demo", "--name", kit_user.name)
-        assert status["drift"] == ["no run record belongs to this container"]
+        assert (status["state"], status["drift"]) == ("running", ["no run record belongs to this container"])
         assert kit_user.json(*kit_user.up("--image", stub))["outcome"] == "already-up"
     assert kit_user.run("ps").returncode == 0
     down(kit_user)
@@ -127,6 +127,15 @@ def test_a_reader_that_leaves_does_not_take_the_stack_down(kit_user: KitUser, st
         pipe.close()
     assert running.process.wait(timeout=60) == 0
     assert kit_user.json("status", "cpu-demo", "--name", kit_user.name)["healthy"] is True
+    down(kit_user)
+
+
+def test_down_of_the_wrong_copy_names_the_right_one(kit_user: KitUser, stub: str) -> None:
+    assert up(kit_user, stub).returncode == 0
+    done = kit_user.run("down", "cpu-demo", "--name", "other")
+    assert (done.returncode, kit_user.containers() != []) == (0, True)
+    assert done.stdout.startswith("cpu-demo is not up; ")
+    assert f"kitctl-cpu-demo--{kit_user.name}" in done.stdout
     down(kit_user)
 
 

@@ -147,7 +147,7 @@ def test_down_leaves_nothing_and_keeps_record_and_log(served: Served) -> None:
     assert (record["outcome"], record["ended"] is not None) == ("stopped", True)
     assert "POST /v1/chat/completions" in (folder / "engine.log").read_text()
     again = served.user.run("down", *served.words)
-    assert (again.returncode, again.stdout) == (0, "cpu-demo is not up\n")
+    assert (again.returncode, again.stdout.startswith("cpu-demo is not up")) == (0, True)
 
 
 def test_a_rehearsal_serves_needs_no_build_and_lists_what_was_left_out(served: Served) -> None:
