@@ -1,13 +1,60 @@
-"""How does acceptance read on a terminal?"""
+"""What did ``kitctl accept`` find, as JSON and on a terminal?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from kitctl.bench.acceptance import Acceptance, Group
+import msgspec
+
+from kitctl.bench.acceptance import DEFINITION, Acceptance, Group
+from kitctl.bench.parity import Parity, parity_lines
+from kitctl.bench.speedup import SpeedModel, model_lines
 from kitctl.bench.text_report import number
+from kitctl.finding import Finding, blocking, finding_lines
 
 BAR_WIDTH = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """All that one run found. ``predicted``: speed-ups to expect by concurrency, from a sweep without drafter alone."""
+
+    points: tuple[Acceptance, ...]
+    parity: Parity | None
+    model: SpeedModel | None
+    predicted: Mapping[int, float]
+    findings: tuple[Finding, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the gate fails: a blocking finding, or answers that the drafter changed."""
+        return bool(blocking(self.findings)) or (self.parity is not None and self.parity.verdict == "broken")
+
+
+def outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """The versioned object that ``kitctl accept --json`` prints, without the server's name."""
+    return {
+        "schema": "kitctl.accept/1",
+        "definition": DEFINITION,
+        "points": msgspec.to_builtins(outcome.points),
+        "parity": msgspec.to_builtins(outcome.parity),
+        "speedup": msgspec.to_builtins(outcome.model),
+        "predicted_speedup": {str(concurrency): value for concurrency, value in outcome.predicted.items()},
+        "findings": msgspec.to_builtins(outcome.findings),
+    }
+
+
+def outcome_lines(outcome: Outcome) -> tuple[str, ...]:
+    """The same for a person."""
+    lines = [DEFINITION, *acceptance_lines(outcome.points)]
+    lines += parity_lines(outcome.parity) if outcome.parity is not None else ()
+    lines += model_lines(outcome.model) if outcome.model is not None else ()
+    lines += [
+        f"C={concurrency}: {value:.2f}x is to be expected" for concurrency, value in outcome.predicted.items()
+    ]
+    return (*lines, *finding_lines(outcome.findings))
 
 
 def acceptance_lines(points: Sequence[Acceptance]) -> tuple[str, ...]:

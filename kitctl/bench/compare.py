@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -204,3 +205,22 @@ def comparability(results: Sequence[ResultFile]) -> tuple[Finding, ...]:
                 )
             )
     return tuple(findings)
+
+
+def comparison_data(
+    results: Sequence[ResultFile],
+    found: Sequence[Difference],
+    failed: Sequence[Difference],
+    gate: float | None,
+) -> dict[str, Any]:
+    """The versioned object that ``kitctl compare --json`` prints."""
+    return {
+        "schema": "kitctl.compare/1",
+        "results": [
+            {"label": r.head.label, "kind": r.head.kind, "points": msgspec.to_builtins(r.points)}
+            for r in results
+        ],
+        "differences": msgspec.to_builtins(found),
+        "winners": msgspec.to_builtins(winners(results)),
+        "gate": {"limit": gate, "failed": msgspec.to_builtins(failed)},
+    }

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.answers import Record
-from kitctl.bench.prompts import Prompt
+from kitctl.bench.prompts import Prompt, PromptSet
 
 _FINAL = re.compile(r"(?:final\s+)?answer\s*(?:is)?\s*[:=]\s*(.+)", re.IGNORECASE)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:\s*/\s*\d+)?")
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _LEVEL = 0.05
+SCHEMA = "kitctl.quality/1"
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,3 +182,20 @@ def _score_line(name: str, score: Score) -> str:
     return (
         f"{name:12} {score.correct:3} of {score.asked:3} right, {score.share:.1%} ({low:.1%} to {high:.1%})"
     )
+
+
+def by_category(answers: Sequence[Scored]) -> dict[str, Score]:
+    """A score for each category."""
+    names = sorted({answer.category for answer in answers})
+    return {name: score_of([answer for answer in answers if answer.category == name]) for name in names}
+
+
+def quality_data(answers: Sequence[Scored], change: Change | None, *, dataset: PromptSet) -> dict[str, Any]:
+    """What a result of ``kitctl quality`` says of the answers."""
+    return {
+        "dataset": {"name": dataset.name, "sha256": dataset.sha256},
+        "score": msgspec.to_builtins(score_of(answers)),
+        "categories": msgspec.to_builtins(by_category(answers)),
+        "change": msgspec.to_builtins(change),
+        "answers": msgspec.to_builtins(answers),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 
-from kitctl.bench.compare import Band, Difference, Load, Metric, Verdict, loads_of, point_at
+from kitctl.bench.compare import Band, Difference, Load, Metric, Verdict, loads_of, point_at, winners
 from kitctl.bench.points import Point
 from kitctl.bench.results import ResultFile
 from kitctl.bench.text_report import number
@@ -141,3 +141,15 @@ def agreement_line(point: Point, other: ResultFile) -> str:
         f"second opinion at {where}: bench_serving {theirs:.1f} tok/s over the whole run, kitctl {ours:.1f} "
         f"({ours / theirs - 1:+.1%}; starts spread by --ramp-s make a longer ramp)"
     )
+
+
+def comparison_text(
+    results: Sequence[ResultFile], found: Sequence[Difference], *, as_markdown: bool, as_csv: bool
+) -> Sequence[str]:
+    """The comparison for a terminal, as Markdown, or all points as CSV."""
+    if as_csv:
+        return csv_lines(results)
+    rows = throughput_rows(results)
+    table = markdown_table(rows) if as_markdown else plain_table(rows)
+    remarks = [*winner_lines(winners(results)), *difference_lines(found), *hole_lines(results)]
+    return [*table, "", *(f"- {line}" if as_markdown else line for line in remarks)]

@@ -6,10 +6,8 @@ import argparse
 
 import msgspec
 
-from kitctl.bench.accept_report import acceptance_lines
-from kitctl.bench.acceptance import DEFINITION, Acceptance, judge
-from kitctl.bench.parity import Parity, parity_lines
-from kitctl.bench.speedup import SpeedModel, model_lines
+from kitctl.bench.accept_report import Outcome, outcome_data, outcome_lines
+from kitctl.bench.acceptance import judge
 from kitctl.commands.accept_session import (
     measure_acceptance,
     measure_parity,
@@ -17,10 +15,9 @@ from kitctl.commands.accept_session import (
     prediction_from_file,
 )
 from kitctl.commands.bench_options import dataset_of, endpoints, numbers, positive
-from kitctl.commands.server_choice import Server, add_server_arguments, choose_server, other_server
+from kitctl.commands.server_choice import add_server_arguments, choose_server, other_server
 from kitctl.edge.files import write_atomic
 from kitctl.errors import Exit
-from kitctl.finding import Finding, blocking, finding_lines
 from kitctl.result import Context, Result
 
 
@@ -72,39 +69,19 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         parity = measure_parity(server, other_server(args.parity, args), dataset, args, context)
     model = model_from_files(args.without, args.drafted, points[0]) if args.without and args.drafted else None
     predicted = prediction_from_file(args.without, points[0]) if args.without and model is None else {}
-    findings = tuple(found for point in points for found in judge(point, least=args.min_length))
-    result = _result(server, points, parity, (model, predicted), findings)
-    if args.output:
-        write_atomic(
-            args.output, msgspec.json.format(msgspec.json.encode(result.data), indent=2).decode() + "\n"
-        )
-    return result
-
-
-def _result(
-    server: Server,
-    points: tuple[Acceptance, ...],
-    parity: Parity | None,
-    speed: tuple[SpeedModel | None, dict[int, float]],
-    findings: tuple[Finding, ...],
-) -> Result:
-    model, predicted = speed
-    failed = bool(blocking(findings)) or (parity is not None and parity.verdict == "broken")
+    outcome = Outcome(
+        points=points,
+        parity=parity,
+        model=model,
+        predicted=predicted,
+        findings=tuple(found for point in points for found in judge(point, least=args.min_length)),
+    )
     data = {
-        "schema": "kitctl.accept/1",
-        "definition": DEFINITION,
         "label": server.label,
         "model": server.model,
-        "points": msgspec.to_builtins(points),
-        "parity": msgspec.to_builtins(parity),
-        "speedup": msgspec.to_builtins(model),
-        "predicted_speedup": {str(concurrency): value for concurrency, value in predicted.items()},
-        "findings": msgspec.to_builtins(findings),
         "run_record": server.record,
+        **outcome_data(outcome),
     }
-    lines = [DEFINITION, *acceptance_lines(points)]
-    lines += parity_lines(parity) if parity is not None else ()
-    lines += model_lines(model) if model is not None else ()
-    lines += [f"C={concurrency}: {value:.2f}x is to be expected" for concurrency, value in predicted.items()]
-    lines += finding_lines(findings)
-    return Result(data=data, lines=tuple(lines), exit=Exit.GATE if failed else Exit.OK)
+    if args.output:
+        write_atomic(args.output, f"{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n")
+    return Result(data=data, lines=outcome_lines(outcome), exit=Exit.GATE if outcome.failed else Exit.OK)

@@ -84,9 +84,13 @@ def test_csv_and_imported_results(tmp_path: Path) -> None:
 
 def test_page(tmp_path: Path) -> None:
     own = write(tmp_path / "a.jsonl", "own", {1: 90.0, 32: 700.0})
-    exit_code, _ = compare("published", own, "--html", str(tmp_path / "page.html"))
+    accept = tmp_path / "accept.json"
+    accept.write_text('{"label": "own", "schema": "kitctl.accept/1", "points": [{"histogram": [1, 2, 3]}]}')
+    exit_code, _ = compare("published", own, str(accept), "--html", str(tmp_path / "page.html"))
     assert exit_code == 0
-    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    text = (tmp_path / "page.html").read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "own: 0.5 at 2" in text
 
 
 def test_labels_that_recur_are_told_apart(tmp_path: Path) -> None:
