@@ -10,6 +10,7 @@ from kitctl.bench.html_report import page
 from kitctl.bench.tables import comparison_text, difference_lines
 from kitctl.commands.result_reading import PUBLISHED, read_all
 from kitctl.edge.files import write_atomic
+from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
 from kitctl.finding import finding_lines
 from kitctl.result import Context, Result
