@@ -87,7 +87,7 @@ def _called(node: ast.Call, scope: Scope, owner: str) -> Any:
     match node:
         case ast.Call(func=ast.Name(id="list" | "tuple" | "dict"), args=[inner]):
             return read_value(inner, scope, owner)
-        case ast.Call(func=ast.Name(id="set" | "sorted"), args=[inner]):
+        case ast.Call(func=ast.Name(id="set" | "sorted" | "frozenset"), args=[inner]):
             return sorted(read_value(inner, scope, owner))
         case ast.Call(func=ast.Attribute(value=inner, attr="keys"), args=[]):
             return read_value(inner, scope, owner)
