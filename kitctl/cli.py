@@ -101,6 +101,7 @@ def _add_common_below(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
+                inner.allow_abbrev = False
                 if "--json" not in inner._option_string_actions:
                     _add_common(inner, default=argparse.SUPPRESS)
 
