@@ -1,12 +1,13 @@
 """What does one raw log line say, once everything that wraps it is taken off?
 
 A line may carry colours, a name from ``docker compose logs``, a time from ``docker logs -t`` or the journal,
-several states of a progress bar parted by carriage returns, and an exception glued to the bar's end. The
-engine's own prefix is ``[YYYY-mm-dd HH:MM:SS DPn PPn TPn EPn]``, each part optional (SGLang 0.5.11-0.5.23).
+several states of a progress bar parted by carriage returns, and an exception glued to the bar's end; the
+engine's JSON log files, torchrun's and other engines' worker prefixes are taken off too. The engine's own prefix is ``[YYYY-mm-dd HH:MM:SS DPn PPn TPn EPn]``, each part optional (SGLang 0.5.11-0.5.23).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,15 @@ _STAMP = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _GLUED_STAMP = re.compile(rf"(?<=\S)(?=\[{_STAMP}[^\]]*\] )")
 _COMPOSE = re.compile(r"^[A-Za-z][\w.-]*\s*\| ?")
 _DOCKER_TIME = re.compile(rf"^({_STAMP})(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?")
-_JOURNAL = re.compile(r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+\[\d+\]: ")
+_JOURNAL = re.compile(
+    rf"^(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|{_STAMP}(?:Z|[+-]\d\d:?\d\d)?) \S+ [\w.@/-]+\[\d+\]: "
+)
+_JSON_FILE = re.compile(r'^\{"log":"')
+_WORKER = re.compile(
+    r"^\((?P<name>\w+) pid=\d+\) (?:(?:INFO|ERROR|WARNING|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\] ?)?"
+)
+_WORKER_RANK = re.compile(r"(?:DP|PP|TP|EP)\d+")
+_TORCHRUN = re.compile(r"^\[(?P<name>rank\d+)\]: ?")
 _ENGINE = re.compile(rf"^\[(?P<stamp>{_STAMP})?(?P<rank>(?: ?[A-Z][A-Z_]*\d+)*)\] ?")
 
 
@@ -38,7 +47,7 @@ class LogLine:
 
 def split_line(raw: str) -> tuple[LogLine, ...]:
     """The messages in one physical line, in order; empty for a blank one."""
-    body, stamp_s = _unwrap(_ANSI.sub("", raw))
+    body, stamp_s = _unwrap(_ANSI.sub("", _from_json(raw)))
     parts = (part for piece in re.split(r"[\r\n]+", body) for part in _unglue(piece))
     return tuple(_read(part, stamp_s) for part in parts if part.strip())
 
@@ -52,6 +61,16 @@ def split_text(text: str) -> Iterator[LogLine]:
 def plain_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
     """The messages that are no state of a progress bar."""
     return (line for line in lines if not line.is_bar)
+
+
+def _from_json(raw: str) -> str:
+    """The line inside a record of the container engine's json-file log; any other line as it is."""
+    if not _JSON_FILE.match(raw):
+        return raw
+    try:
+        return str(json.loads(raw)["log"])
+    except (ValueError, KeyError, TypeError):
+        return raw
 
 
 def _unwrap(raw: str) -> tuple[str, float | None]:
@@ -68,6 +87,10 @@ def _unglue(piece: str) -> Iterator[str]:
 
 
 def _read(part: str, outer_stamp_s: float | None) -> LogLine:
+    worker = _WORKER.match(part) or _TORCHRUN.match(part)
+    if worker is not None:
+        rank = " ".join(_WORKER_RANK.findall(worker["name"])) or worker["name"]
+        return LogLine(text=part[worker.end() :].rstrip(), rank=rank, stamp_s=outer_stamp_s)
     head = _ENGINE.match(part)
     if head is None or not (head["stamp"] or head["rank"]):
         return LogLine(text=part.rstrip(), stamp_s=outer_stamp_s, is_bar=_BAR.search(part) is not None)

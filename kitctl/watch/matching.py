@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,11 +25,12 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """A log's messages, the indices of those that are not benign, and all texts as one."""
+    """A log's messages, the indices of those that are not benign, and the texts of all and of those as one."""
 
     messages: tuple[Message, ...]
     suspects: tuple[int, ...]
     blob: str
+    suspect_blob: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +64,12 @@ def find_matches(
     messages: tuple[Message, ...], book: FailureBook, *, shm_bytes: int | None
 ) -> tuple[Match, ...]:
     """All known failures that the messages show, benign lines left out, in the order of the lines."""
-    suspects = [at for at, message in enumerate(messages) if not book.benign.search(message.text)]
+    suspects = tuple(at for at, message in enumerate(messages) if not book.benign.search(message.text))
     log = Log(
         messages=messages,
-        suspects=tuple(suspects),
+        suspects=suspects,
         blob="\n".join(message.text for message in messages),
+        suspect_blob="\n".join(messages[at].text for at in suspects),
     )
     found = (_match(failure, log) for failure in book.failures if _holds(failure.record, shm_bytes))
     return tuple(sorted((match for match in found if match), key=lambda match: match.at))
@@ -78,12 +81,12 @@ def _holds(record: FailureRecord, shm_bytes: int | None) -> bool:
 
 
 def _match(failure: Failure, log: Log) -> Match | None:
-    hitting = [pattern for pattern in failure.patterns if pattern.search(log.blob)]
+    hitting = [pattern for pattern in failure.patterns if pattern.search(log.suspect_blob)]
     if not hitting or any(pattern.search(log.blob) for pattern in failure.absent):
         return None
-    if not all(pattern.search(log.blob) for pattern in (*failure.near, *failure.also)):
+    if not all(pattern.search(log.suspect_blob) for pattern in (*failure.near, *failure.also)):
         return None
-    hits = [hit for hit in _hits(hitting, log) if _stands(failure, log.messages, hit[0])]
+    hits = [hit for hit in _hits(hitting, log) if _stands(failure, log, hit[0])]
     if not hits or not _enough(failure, log.messages, len(hits)):
         return None
     at, caught = hits[0]
@@ -91,7 +94,7 @@ def _match(failure: Failure, log: Log) -> Match | None:
         record=failure.record,
         at=at,
         caught={name: value for name, value in caught.groupdict().items() if value},
-        evidence=(*_near_lines(failure, log.messages, at), *(hit[0] for hit in hits[:3])),
+        evidence=(*_near_lines(failure, log, at), *(hit[0] for hit in hits[:3])),
     )
 
 
@@ -104,26 +107,30 @@ def _hits(patterns: list[re.Pattern[str]], log: Log) -> Iterator[tuple[int, re.M
                 break
 
 
-def _stands(failure: Failure, messages: tuple[Message, ...], at: int) -> bool:
+def _stands(failure: Failure, log: Log, at: int) -> bool:
     """Whether every ``near`` line is there and no later line takes the failure back."""
     near = all(
-        any(pattern.search(messages[index].text) for index in _window(messages, at))
+        any(pattern.search(log.messages[index].text) for index in _window(log, at))
         for pattern in failure.near
     )
+    later = log.messages[at + 1 :] if near else ()
     return near and not any(
-        pattern.search(message.text) for pattern in failure.undone_by for message in messages[at + 1 :]
+        pattern.search(message.text) for pattern in failure.undone_by for message in later
     )
 
 
-def _window(messages: tuple[Message, ...], at: int) -> range:
-    return range(max(0, at - LINES_BEFORE), min(len(messages), at + LINES_AFTER + 1))
+def _window(log: Log, at: int) -> tuple[int, ...]:
+    """The messages close to one, benign ones left out."""
+    return log.suspects[
+        bisect_left(log.suspects, at - LINES_BEFORE) : bisect_right(log.suspects, at + LINES_AFTER)
+    ]
 
 
-def _near_lines(failure: Failure, messages: tuple[Message, ...], at: int) -> tuple[int, ...]:
+def _near_lines(failure: Failure, log: Log, at: int) -> tuple[int, ...]:
     """For each ``near`` pattern the last line before the failure, or else the first after it, that matches."""
     lines: list[int] = []
     for pattern in failure.near:
-        window = [index for index in _window(messages, at) if pattern.search(messages[index].text)]
+        window = [index for index in _window(log, at) if pattern.search(log.messages[index].text)]
         before = [index for index in window if index <= at]
         lines.append(before[-1] if before else window[0])
     return tuple(lines)

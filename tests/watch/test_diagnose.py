@@ -1,5 +1,6 @@
 """Each known failure is named from its sample, first cause first, and no benign line is ever blamed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -153,13 +154,23 @@ def wrap(text: str, how: str) -> str:
         return "\n".join(f"2026-11-29T13:41:02.123456789Z {line}" for line in lines)
     if how == "journal":
         return "\n".join(f"Nov 29 13:41:02 gpu1 kitctl-engine[812]: {line}" for line in lines)
+    if how == "journal-iso":
+        return "\n".join(f"2026-11-29T13:41:02+0000 gpu1 kitctl-engine[812]: {line}" for line in lines)
+    if how == "json-file":
+        return "\n".join(
+            json.dumps({"log": line + "\n", "stream": "stderr"}, separators=(",", ":")) for line in lines
+        )
+    if how == "torchrun":
+        return "\n".join(line if line.startswith("[") else f"[rank3]: {line}" for line in lines)
     if how == "crlf":
         return "\r\n".join(lines)
     bar = "\rCapturing batches (bs=8 avail_mem=6.00 GB):  50%|█████     | 4/8 [00:03<00:03,  1.1it/s]"
     return "\n".join(f"{bar}{line}" for line in lines)
 
 
-@pytest.mark.parametrize("how", ["compose", "docker-times", "journal", "crlf", "glued"])
+@pytest.mark.parametrize(
+    "how", ["compose", "docker-times", "journal", "journal-iso", "json-file", "torchrun", "crlf", "glued"]
+)
 @pytest.mark.parametrize("record", RECORDS, ids=[f"{r.code}-{r.sample}" for r in RECORDS])
 def test_no_wrapping_hides_a_failure(record, how: str) -> None:  # type: ignore[no-untyped-def]
     benign = (LOGS / "B19.log").read_text().replace("The server is fired up and ready to roll!", "")
