@@ -178,9 +178,7 @@ def test_a_stream_that_merely_trickles_counts_as_stalled(place: Place) -> None:
     place.said.on_line = lambda: setattr(place.hub, "switches", Switches())
     place.fetch(stall_s=1.0)
     assert place.blob.read_bytes() == DATA
-    assert re.fullmatch(
-        rf"{PATH}: only \d+ bytes came in 1 s at .*, going on in 0.1 s", place.said.lines[0]
-    )
+    assert re.fullmatch(rf"{PATH}: only \d+ bytes came in 1 s at .*, going on in 0.1 s", place.said.lines[0])
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
