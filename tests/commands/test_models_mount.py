@@ -15,6 +15,7 @@ from hubserver import Hub
 from model_world import TINY, World, tiny_repo
 
 pytestmark = pytest.mark.docker
+RUN = ("docker", "run", "--rm", "--network", "none")
 IMAGE = f"kitctl-test-mount:{uuid.uuid4().hex[:8]}"
 
 
@@ -43,18 +44,7 @@ def mount_of(world: World) -> str:
 
 
 def test_every_file_is_read_inside_a_container(world: World) -> None:
-    argv = [
-        "docker",
-        "run",
-        "--rm",
-        "--mount",
-        mount_of(world),
-        IMAGE,
-        "busybox",
-        "find",
-        "-L",
-        "/models/snapshots",
-    ]
+    argv = [*RUN, "--mount", mount_of(world), IMAGE, "/bin/busybox", "find", "-L", "/models/snapshots"]
     done = subprocess.run([*argv, "-type", "f"], capture_output=True, text=True, check=True)
     inside = {line.removeprefix(f"/models/snapshots/{'a' * 40}/") for line in done.stdout.splitlines()}
     assert inside == set(world.hub.repos[TINY].files)
@@ -63,20 +53,7 @@ def test_every_file_is_read_inside_a_container(world: World) -> None:
 def test_what_a_running_container_mounts_is_not_removed(world: World) -> None:
     (world.root / "kit" / "models.lock").write_text("")
     name = f"kit-models-{uuid.uuid4().hex[:8]}"
-    argv = [
-        "docker",
-        "run",
-        "--rm",
-        "-d",
-        "--name",
-        name,
-        "--mount",
-        mount_of(world),
-        IMAGE,
-        "/bin/busybox",
-        "sleep",
-        "120",
-    ]
+    argv = [*RUN, "-d", "--name", name, "--mount", mount_of(world), IMAGE, "/bin/busybox", "sleep", "120"]
     subprocess.run(argv, check=True, capture_output=True)
     try:
         refused = world.run("rm", TINY, "--store", str(world.store), "--json")
