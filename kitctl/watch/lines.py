@@ -1,8 +1,9 @@
 """What does one raw log line say, once everything that wraps it is taken off?
 
 A line may carry colours, a name from ``docker compose logs``, a time from ``docker logs -t`` or the journal,
-several states of a progress bar parted by carriage returns, and an exception glued to the bar's end; the
-engine's JSON log files, torchrun's and other engines' worker prefixes are taken off too. The engine's own prefix is ``[YYYY-mm-dd HH:MM:SS DPn PPn TPn EPn]``, each part optional (SGLang 0.5.11-0.5.23).
+several states of a progress bar parted by carriage returns, and an exception glued to the bar's end; records of
+the json-file log driver, torchrun's and other engines' worker prefixes are taken off too. The engine's own prefix
+is ``[YYYY-mm-dd HH:MM:SS DPn PPn TPn EPn]``, each part optional (SGLang 0.5.11-0.5.23).
 """
 
 from __future__ import annotations
