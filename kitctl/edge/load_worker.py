@@ -100,6 +100,8 @@ class Worker:
         self.waiting: deque[int] = deque()
         self.taken = self.done = self.reconnects = 0
         self.lags_ns: list[int] = []
+        # One buffer for all reads: a new one of this size for each chunk would cost more than the chunk.
+        self.room = memoryview(bytearray(READ_BYTES))
 
     # connections ----------------------------------------------------------------------------------------------
     def connect_all(self) -> None:
@@ -245,7 +247,7 @@ class Worker:
         sock = stream.sock
         assert sock is not None
         try:
-            data = sock.recv(READ_BYTES)
+            data = bytes(self.room[: sock.recv_into(self.room)])
             while isinstance(sock, ssl.SSLSocket) and sock.pending():
                 data += sock.recv(READ_BYTES)
         except _NOT_YET:
