@@ -15,6 +15,7 @@ from kitctl.bench.statistics import mean, spread_of
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Beyond these a point is refused. Shares are of 1.
 
+    ``busy_from_s``: shorter repeats say nothing of the client's share of a core.
     ``template_tokens``: cached tokens a chat request may have for the template's own head, which all share.
     """
 
@@ -23,6 +24,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     template_tokens: int = 32
     counter_difference: float = 0.01
     cpu_share: float = 0.9
+    busy_from_s: float = 1.0
     lag_mean_ms: float = 2.0
     lag_share_of_ttft: float = 0.03
     late_ms: float = 50.0
@@ -104,8 +106,12 @@ def client_reasons(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
     health = worst_health(repeats)
     if health is None:
         return
-    if health.cpu_share > limits.cpu_share:
-        yield f"client-busy: the load client used {health.cpu_share:.0%} of a core and may be the bottleneck"
+    shares = [
+        r.health.cpu_share for r in repeats if r.health is not None and r.duration_s >= limits.busy_from_s
+    ]
+    busy = max(shares, default=0.0)
+    if busy > limits.cpu_share:
+        yield f"client-busy: the load client used {busy:.0%} of a core and may be the bottleneck"
     first = spread_of([value for repeat in repeats for value in repeat.ttft_ms])
     allowed = max(limits.lag_mean_ms, limits.lag_share_of_ttft * (first.mean if first else 0.0))
     if health.lag_mean_ms > allowed:

@@ -97,6 +97,10 @@ def test_lag_is_judged_against_the_first_token() -> None:
     assert reasons(health=late, ttft_ms=(2000.0,) * 24) == []
 
 
+def test_short_repeats_say_nothing_of_the_clients_share() -> None:
+    assert reasons(health=msgspec.structs.replace(CALM, cpu_share=0.97), duration_s=0.4) == []
+
+
 def test_notes() -> None:
     odd = msgspec.structs.replace(
         GOOD, stopped_early=5, window_completed=20, server=None, cached_tokens=None,
