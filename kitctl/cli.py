@@ -58,9 +58,11 @@ COMMANDS: dict[str, Command] = {
         "kitctl.commands.compare", "compare results: tables, plots, and a gate against regressions"
     ),
     "campaign": Command("kitctl.commands.campaign", "many stacks, unattended: one report, a recommendation"),
+    "tune": Command("kitctl.commands.tune", "search a stack's settings for the best at one concurrency"),
     "build": Command("kitctl.commands.build", "build an engine image from its pin set, test and record it"),
     "check": Command("kitctl.commands.check", "the launch line judged by the pinned engine's own parser"),
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),
+    "schema": Command("kitctl.commands.schema", "the JSON Schema of a campaign file, for editors"),
     "models": Command("kitctl.commands.models", "the model store: lock, pull, verify, inspect, prune"),
 }
 

@@ -58,7 +58,7 @@ def adopt(args: argparse.Namespace, context: Context) -> Result:
         digest=report.digest,
         ups=state.ups.get(arm.id, ()),
     )
-    path = _write(name, text, texts, replace=args.replace)
+    path = write_stack(name, text, texts, replace=args.replace)
     return Result(
         data={
             "schema": "kitctl.campaign.adopt/1",
@@ -71,7 +71,7 @@ def adopt(args: argparse.Namespace, context: Context) -> Result:
     )
 
 
-def _write(name: str, text: str, texts: KitTexts, *, replace: bool) -> str:
+def write_stack(name: str, text: str, texts: KitTexts, *, replace: bool) -> str:
     """The file, after it was read back as a stack; one that says something else is overwritten only when asked."""
     path = f"{config_dir()}/stacks/{name}.yaml"
     there = read_text_if_there(path)

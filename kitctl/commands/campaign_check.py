@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kitctl.bench.results import ResultFile, read_results
 from kitctl.campaign.arms import Arm
@@ -63,6 +63,14 @@ def check_arms(arms: Sequence[Arm], starting: Starting, *, facts: str, context: 
         builds=tuple(image for image in images if image_id(image) is None),
         loads={arm.id: _load_time(planned.get(arm.id)) for arm in arms},
         free_bytes=next((_free(found) for found in runnable.values()), None),
+    )
+
+
+def without_verdicts(checked: Checked) -> Checked:
+    """The same while a stack of this campaign is still up: what the checks hold against others may be its own port or
+    GPUs, so each is judged again when its turn comes."""
+    return replace(
+        checked, blocked={arm: why for arm, why in checked.blocked.items() if arm not in checked.planned}
     )
 
 

@@ -11,9 +11,10 @@ from kitctl.campaign.report import Report
 from kitctl.campaign.schedule import Kind, Visit, reduced, schedule
 from kitctl.campaign.state import State, is_open, open_visits
 from kitctl.commands.campaign_check import Checked, published_rates
+from kitctl.commands.campaign_life import clear_all
 from kitctl.commands.campaign_options import Starting
 from kitctl.commands.campaign_output import write_report
-from kitctl.commands.campaign_visit import Run, StoppedError, clear_others, visit_arm
+from kitctl.commands.campaign_visit import Run, StoppedError, visit_arm
 from kitctl.edge.campaign_files import journal_path
 from kitctl.edge.journal import JournalFile
 from kitctl.errors import Exit
@@ -106,8 +107,8 @@ def _visit_all(run: Run) -> Exit:
         code = stopped.code
     still = open_visits(run.visits, run.book.state)
     outcome = "stopped" if code is not Exit.OK else "time-budget" if still else "complete"
-    if left:
-        clear_others("", run)
+    if left or run.book.state.standing:
+        clear_all(tuple(dict.fromkeys(visit.arm.stack for visit in run.visits)), run.starting)
     if run.book.state.ended != outcome:
         run.book.append(Ended(outcome=outcome))
     return code

@@ -11,8 +11,9 @@ from kitctl import __version__
 from kitctl.campaign.arms import Arm, expand_arms
 from kitctl.campaign.events import Begun
 from kitctl.campaign.schedule import order_arms
-from kitctl.commands.campaign_check import Checked, check_arms, require_room
+from kitctl.commands.campaign_check import Checked, check_arms, require_room, without_verdicts
 from kitctl.commands.campaign_drive import drive, dry_run_result
+from kitctl.commands.campaign_life import left_up
 from kitctl.commands.campaign_options import Starting, add_start_arguments, find_campaign, starting_of
 from kitctl.commands.planning import read_facts
 from kitctl.edge.campaign_files import campaign_folder, has_journal, journal_path, set_aside
@@ -88,7 +89,8 @@ def _check(
     facts = read_facts(None, context, disks=disks, trials=trials)
     path = f"{folder}/facts.json"
     write_atomic(path, msgspec.json.encode(encode_facts(facts)).decode())
-    return check_arms(arms, starting, facts=path, context=context)
+    checked = check_arms(arms, starting, facts=path, context=context)
+    return checked if not left_up(starting) else without_verdicts(checked)
 
 
 def _settle_earlier(args: argparse.Namespace, folder: str, digest: str) -> None:

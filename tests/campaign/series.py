@@ -1,0 +1,55 @@
+"""Stacks of planted speed and campaigns of them, run by kitctl as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from kitctl_process import KitUser
+
+STACK = """\
+summary: {name}
+model: kitctl/demo
+image: {{stage: cpu, reference: "{image}"}}
+engine: {{context_length: 2048}}
+serve: {{model_name: demo, start_period_s: 60}}
+environment: {environment}
+"""
+CAMPAIGN = """\
+summary: stacks of planted speed
+stacks: {stacks}
+repeats: {repeats}
+loads:
+  - {{name: kit, dataset: kit, concurrency: {levels}, requests_per_stream: 3, output_tokens: 16}}
+failure: {{then: skip, patience_s: 30}}
+"""
+
+
+def plant(user: KitUser, image: str, name: str, **environment: str) -> None:
+    """A stack of the user's whose engine is the planted one."""
+    text = STACK.format(name=name, image=image, environment=json.dumps(environment))
+    user.write_config(f"stacks/{name}.yaml", text)
+
+
+def write_campaign(user: KitUser, stacks: list[str], *, repeats: int = 2, levels: str = "[1, 4]") -> str:
+    """A campaign file of the stacks; its path. Its name is the user's, so that its containers are found."""
+    path = user.home / f"{user.name}.yaml"
+    path.write_text(CAMPAIGN.format(stacks=json.dumps(stacks), repeats=repeats, levels=levels))
+    return str(path)
+
+
+def words(user: KitUser, path: str, *more: str) -> tuple[str, ...]:
+    return ("campaign", "run", path, "--port", str(user.port), *more)
+
+
+def finish(
+    user: KitUser, path: str, *more: str, timeout_s: float = 400.0
+) -> subprocess.CompletedProcess[str]:
+    """Run the campaign to its end."""
+    return user.run(*words(user, path, *more), timeout_s=timeout_s)
+
+
+def status(user: KitUser) -> Any:
+    """What ``campaign status`` tells of it."""
+    return user.json("campaign", "status", user.name)

@@ -1,0 +1,125 @@
+"""The search finds a planted optimum in far fewer trials than there are settings, and stops arms that lose."""
+
+import math
+import random
+
+import pytest
+from campaign.planted_journal import entries_of
+
+from kitctl.campaign.events import Asked, Judged
+from kitctl.campaign.search import (
+    Aim,
+    Target,
+    best_of,
+    default_space,
+    judged,
+    own_settings,
+    read_candidates,
+    read_vary,
+    trial_lines,
+    trials_of,
+)
+from kitctl.edge.kit_files import load_kit_texts
+from kitctl.edge.optimizer import Optimizer
+from kitctl.edge.package_data import package_text
+from kitctl.errors import KitError
+from kitctl.kit.catalog import resolve_stack
+
+SPACE = {"prefill": (512, 1024, 2048, 4096, 8192, 16384, 32768), "batch": (4, 8, 16, 32, 64, 128)}
+BEST = {"prefill": 4096, "batch": 16}
+TRIALS = 24
+TEXTS = load_kit_texts(".")
+
+
+def rate(settings: dict[str, object], noise: float) -> float:
+    """A smooth surface with its top at BEST, and 3 % of noise."""
+    far = [math.log2(float(str(settings[name])) / best) for name, best in BEST.items()]
+    return 100 / (1 + 0.5 * far[0] ** 2 + 0.3 * far[1] ** 2) * noise
+
+
+def finds_best(seed: int) -> bool:
+    """Whether one search meets the planted best within TRIALS different settings, begun far from it."""
+    optimizer, rng = Optimizer(SPACE, more_is_better=True, seed=seed), random.Random(seed)
+    optimizer.begin({name: values[0] for name, values in SPACE.items()})
+    seen: dict[tuple[object, ...], float] = {}
+    while len(seen) < TRIALS:
+        settings = optimizer.ask()
+        key = tuple(settings.values())
+        seen.setdefault(key, rate(dict(settings), rng.uniform(0.97, 1.03)))
+        optimizer.tell(seen[key], outcome="complete")
+        if settings == BEST:
+            return True
+    return False
+
+
+def test_the_planted_best_of_42_settings_is_found_within_24_trials_in_nine_of_ten_searches() -> None:
+    assert sum(finds_best(seed) for seed in range(20)) >= 18
+
+
+def test_a_losing_arm_is_stopped_after_its_first_repeat_and_a_winning_one_is_not() -> None:
+    optimizer = Optimizer({"x": (1, 2, 3, 4, 5, 6)}, more_is_better=True, seed=0)
+    for x in (1, 2, 3, 4):
+        optimizer.remember({"x": x}, [100.0 + x, 100.0 + x], value=100.0 + x, outcome="complete")
+    optimizer.begin({"x": 5})
+    optimizer.ask()
+    assert optimizer.is_losing([50.0]) is True
+    optimizer.tell(50.0, outcome="stopped")
+    optimizer.begin({"x": 6})
+    optimizer.ask()
+    assert optimizer.is_losing([110.0]) is False
+
+
+def test_a_resumed_search_knows_all_trials_and_the_open_one() -> None:
+    events = [
+        Asked(trial=0, settings=(("x", 1),)),
+        judged(0, [10.0, 12.0], wanted=2, reason=None),
+        Asked(trial=1, settings=(("x", 2),)),
+        judged(1, [5.0], wanted=2, reason=None),
+        Asked(trial=2, settings=(("x", 3),)),
+    ]
+    trials = trials_of(entries_of(events))
+    assert [(t.number, t.outcome, t.value) for t in trials] == [
+        (0, "complete", 11.0),
+        (1, "stopped", 5.0),
+        (2, None, None),
+    ]
+    assert isinstance(events[1], Judged)
+    target = Target(aim=Aim.THROUGHPUT, concurrency=8)
+    best = best_of(trials, target)
+    assert best is not None and best.number == 0
+    assert trial_lines(trials, target, {"x": 1}) == [
+        "trial 0: 11.0 output tokens/s, complete: the stack's own settings",
+        "trial 1: 5.0 output tokens/s, stopped after 1 repeats: x=2",
+        "trial 2: no value, None: x=3",
+    ]
+
+
+def test_the_kits_space_holds_what_means_something_for_a_stack() -> None:
+    candidates = read_candidates(package_text("tune_space.yaml"))
+    drafted = resolve_stack(TEXTS, "ep4-dflash").stack
+    space = default_space(drafted, candidates, on_gpus=True)
+    assert space["drafter.block_size"] == (2, 4, 6, 8)
+    assert set(space) == {found.path for found in candidates}
+    assert dict(own_settings(drafted, space))["engine.mem_fraction_static"] == 0.85
+    plain = default_space(resolve_stack(TEXTS, "tp8-eager").stack, candidates, on_gpus=True)
+    assert {"drafter.block_size", "engine.graph_max_bs"} & set(plain) == set()
+    on_cpu = default_space(resolve_stack(TEXTS, "cpu-demo").stack, candidates, on_gpus=False)
+    assert set(on_cpu) == {"engine.chunked_prefill_size", "engine.max_running_requests"}
+
+
+def test_less_is_better_for_time_to_first_token() -> None:
+    events = [
+        Asked(trial=0, settings=(("x", 1),)),
+        judged(0, [10.0], wanted=1, reason=None),
+        Asked(trial=1, settings=(("x", 2),)),
+        judged(1, [5.0], wanted=1, reason=None),
+    ]
+    best = best_of(trials_of(entries_of(events)), Target(aim=Aim.TTFT, concurrency=1))
+    assert best is not None and best.number == 1
+
+
+def test_vary_wants_two_values() -> None:
+    assert read_vary(["engine.graphs=on,off", "a=1,2.5"]) == {"engine.graphs": ("on", "off"), "a": (1, 2.5)}
+    with pytest.raises(KitError) as caught:
+        read_vary(["a=1"])
+    assert caught.value.cause == "--vary a=1: it must name a setting and at least two values"
