@@ -14,6 +14,7 @@ import heapq
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import ssl
@@ -383,7 +384,12 @@ def main(job_path: str) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    _tell({"summary": worker.run(int(go))})
+    try:
+        _tell({"summary": worker.run(int(go))})
+    except BrokenPipeError:
+        # The command was killed: leave nothing behind in its place.
+        shutil.rmtree(Path(job_path).parent, ignore_errors=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

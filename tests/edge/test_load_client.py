@@ -3,6 +3,8 @@
 import os
 import statistics
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,28 @@ def test_bad_address(url: str) -> None:
 def test_address_with_prefix() -> None:
     target = target_of("https://host/llm/v1/")
     assert (target.host, target.port, target.tls, target.path) == ("host", 443, True, "/llm")
+
+
+def test_killed_command_leaves_no_client_and_no_files(tmp_path: Path) -> None:
+    script = (
+        "from kitctl.bench.load import Load\n"
+        "from kitctl.bench.workload import http_request\n"
+        "from kitctl.edge.load_client import run_load, target_of\n"
+        "import sys\n"
+        "target = target_of(sys.argv[1])\n"
+        "body = {'prompt': 'x', 'max_tokens': 100000, 'stream': True}\n"
+        "load = Load(requests=(http_request(target, '/v1/completions', body),), streams=1, starts_s=(0.0,))\n"
+        "run_load(target, load, timeout_s=30, progress=lambda done, of: print('on', flush=True))\n"
+    )
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with rate_server(Behaviour(ttft_ms=10, step_ms=20)) as server:
+        argv = [sys.executable, "-c", script, server.url]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"on\n"
+            assert len(list(tmp_path.iterdir())) == 1
+            process.kill()
+        deadline = time.monotonic() + 20
+        while list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
