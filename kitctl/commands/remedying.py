@@ -12,6 +12,7 @@ import msgspec
 from kitctl.commands.bring_up import bring_up
 from kitctl.commands.planning import Planned, make_plan
 from kitctl.commands.preparing import refused_result
+from kitctl.commands.tidying import tidy_runs
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.files import write_atomic
 from kitctl.edge.runs import load_record, run_folder, save_record
@@ -23,11 +24,10 @@ from kitctl.result import Context, Result
 from kitctl.watch.diagnose import Diagnosis
 from kitctl.watch.remedy import Step, next_step, override_text
 
-DEFAULT_TRIES = 3
-
 
 def bring_up_remedied(planned: Planned, args: argparse.Namespace, context: Context) -> Result:
     """Start; while that fails with a failure that has a ladder, climb it, at most ``--auto-remedy`` times."""
+    tidy_runs(planned.plan.project)
     steps: list[Step] = []
     tries: list[dict[str, Any]] = []
     while True:

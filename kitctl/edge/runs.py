@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,6 +18,8 @@ from kitctl.watch.run_record import RunRecord, read_record, record_text
 
 RECORD = "record.json"
 ENGINE_LOG = "engine.log"
+_HALF = re.compile(r"\..+\.[a-z0-9_]{8}")
+_HALF_AGE_S = 0.5
 
 
 def now_utc() -> str:
@@ -75,6 +79,14 @@ def list_records() -> tuple[RunRecord, ...]:
 def latest_record(project: str) -> RunRecord | None:
     """The newest record of a project, or ``None``."""
     return next((record for record in list_records() if record.project == project), None)
+
+
+def sweep_halves(project: str) -> None:
+    """Remove what a killed process left beside the files of the project's runs: written, and never renamed."""
+    for path in (Path(state_dir()) / "runs").glob(f"*-{project}-*/.*"):
+        with suppress(OSError):
+            if _HALF.fullmatch(path.name) and time.time() - path.stat().st_mtime > _HALF_AGE_S:
+                path.unlink()
 
 
 def append_log(folder: str, lines: list[str]) -> None:

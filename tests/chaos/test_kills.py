@@ -30,5 +30,8 @@ def test_up_killed_and_repeated(point: int, kit_user: KitUser, fault_server: str
     assert len(kit_user.containers()) == 1
     state = docker("inspect", "--format", "{{.State.Status}}", kit_user.containers()[0])
     assert state == "running"
+    runs = kit_user.json("runs", "list")["runs"]
+    assert [run["outcome"] for run in runs][:1] == ["ready"]
+    assert "starting" not in [run["outcome"] for run in runs]
     assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
     assert kit_user.leftovers() == []
