@@ -27,12 +27,12 @@ from kitctl.watch.remedy import Step, next_step, override_text
 
 def bring_up_remedied(planned: Planned, args: argparse.Namespace, context: Context) -> Result:
     """Start; while that fails with a failure that has a ladder, climb it, at most ``--auto-remedy`` times."""
-    tidy_runs(planned.plan.project)
     steps: list[Step] = []
     tries: list[dict[str, Any]] = []
     while True:
         begun_s = monotonic_s()
         result = bring_up(planned, args, context)
+        tidy_runs(planned.plan.project)
         if tries:
             seconds = round(monotonic_s() - begun_s, 1)
             tries[-1] |= {"outcome": result.data["outcome"], "seconds": seconds}
