@@ -7,13 +7,16 @@ import argparse
 from kitctl.commands.argument_types import seconds
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
-from kitctl.commands.remedying import DEFAULT_TRIES, bring_up_remedied
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.edge.warming import warm_up
 from kitctl.finding import blocking
 from kitctl.plan.names import project_name
 from kitctl.result import Context, Result
+
+DEFAULT_TRIES = 3
+STARTER = "kitctl.commands.remedying"
+"""Imported beside the plan, since it is needed only after it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Bring the stack up; exit 0 only after it has answered one real generation."""
-    warm_up()
+    warm_up(STARTER)
     project = project_name(request_of(args))
     with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
         planned = make_plan(args, context)
@@ -52,4 +55,6 @@ def run(args: argparse.Namespace, context: Context) -> Result:
             return dry_run_result(planned.plan)
         if blocking(planned.plan.findings):
             return refused_result(planned.plan)
+        from kitctl.commands.remedying import bring_up_remedied
+
         return bring_up_remedied(planned, args, context)

@@ -1,7 +1,8 @@
-"""Do beside the plan what every start needs later: connect to the engine, read the known failures."""
+"""Do beside the plan what every start needs later: import, connect to the engine, read the known failures."""
 
 from __future__ import annotations
 
+import importlib
 import threading
 from contextlib import suppress
 
@@ -10,13 +11,15 @@ from kitctl.edge.failure_book import failure_book
 from kitctl.errors import KitError
 
 
-def warm_up() -> None:
-    """Begin it and return at once; while probes run, the processor is free for imports (a third of a second)."""
-    threading.Thread(target=_warm_up, daemon=True).start()
+def warm_up(*modules: str) -> None:
+    """Begin it and return at once: while probes run, the processor is free for imports (a third of a second)."""
+    threading.Thread(target=_warm_up, args=modules, daemon=True).start()
 
 
-def _warm_up() -> None:
+def _warm_up(*modules: str) -> None:
     """An engine that does not answer is told where it is needed, not here."""
+    for module in modules:
+        importlib.import_module(module)
+    failure_book()
     with suppress(KitError):
         engine_client()
-    failure_book()
