@@ -35,6 +35,7 @@ COMMANDS: dict[str, Command] = {
         "kitctl.commands.plan", "decide what would run on this host and whether it can; starts nothing"
     ),
     "render": Command("kitctl.commands.render", "write the plan as files that run without kitctl"),
+    "lint": Command("kitctl.commands.lint", "find what Kubernetes would accept and then never run rightly"),
     "up": Command("kitctl.commands.up", "check, fetch, build, start, and wait until the stack truly answers"),
     "down": Command("kitctl.commands.down", "stop a stack; leave no container, network or port behind"),
     "restart": Command(

@@ -32,6 +32,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def node_count(text: str) -> int:
+    """Nodes, or GPUs of one: 1 to 1024."""
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= number <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes or GPUs: 1 to 1024")
+    return number
+
+
 def ip_address(text: str) -> str:
     """An address to listen on, as numbers: a name may mean another address tomorrow."""
     import ipaddress

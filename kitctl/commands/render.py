@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kitctl.commands.planning import Planned, add_plan_arguments, key_files_of, make_plan
+from kitctl.commands.render_kubernetes import add_cluster_arguments, render_for_cluster
 from kitctl.edge.files import absolute, write_atomic
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
@@ -12,7 +13,7 @@ from kitctl.render.compose import render_compose
 from kitctl.render.shell import render_shell, render_systemd
 from kitctl.result import Context, Result
 
-TARGETS = ("compose", "shell", "systemd")
+TARGETS = ("compose", "shell", "systemd", "kubernetes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,12 +21,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_arguments(parser)
     parser.add_argument("--to", choices=TARGETS, default="compose", help="what to write (default: compose)")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write into")
+    add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Write the files; exit 3, with the files written, when a finding blocks a start on this host."""
     planned = make_plan(args, context)
     folder = absolute(args.output)
+    if args.to == "kubernetes":
+        return render_for_cluster(args, planned, folder)
     files = rendered_files(planned, args.to, folder)
     for name, text in files.items():
         write_atomic(f"{folder}/{name}", text)

@@ -61,6 +61,22 @@ def read_yaml(text: str, *, source: str) -> dict[str, Any]:
     return dict(tree)
 
 
+def read_yaml_documents(text: str, *, source: str) -> tuple[dict[str, Any], ...]:
+    """The mappings of a file that may hold several documents; empty ones are left out.
+
+    Raises KitError ``bad-yaml`` (exit 2) naming ``source`` and the line when one is no YAML mapping.
+    """
+    parts = re.split(r"(?m)^---(?:[ \t].*)?$", text)
+    trees = (read_yaml(_kept_lines(parts, place), source=source) for place in range(len(parts)))
+    return tuple(tree for tree in trees if tree)
+
+
+def _kept_lines(parts: list[str], place: int) -> str:
+    """A part with an empty line for each line before it, so that errors name lines of the whole file."""
+    before = sum(part.count("\n") for part in parts[:place])
+    return "\n" * before + parts[place]
+
+
 def _where(broken: yaml.YAMLError) -> str:
     if isinstance(broken, yaml.MarkedYAMLError) and broken.problem_mark is not None:
         mark = broken.problem_mark
