@@ -20,7 +20,7 @@ EDGE_ONLY_ATTRIBUTES = {
     ("sys", "stdout"),
 }
 STAGES = ["kit", "host", "plan", "render", "watch", "bench", "store", "campaign"]
-ORDER = {"kit": 0, "host": 0, "plan": 1, "render": 2}
+ORDER = {"kit": 0, "host": 0, "plan": 1, "render": 2, "campaign": 3}
 
 
 def modules_of(stage: str) -> list[Path]:

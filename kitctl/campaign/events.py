@@ -33,7 +33,6 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun"):
     campaign: Campaign
     arms: tuple[Arm, ...]
     kitctl: str
-    kit: str = ""
     source: str = ""
 
 
@@ -68,7 +67,7 @@ class Down(msgspec.Struct, frozen=True, kw_only=True, tag="down"):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
-    """A work is complete: what it measured is in this entry, or (answers) in ``file`` with that SHA-256."""
+    """A work is complete: what it measured is in this entry, or (answers) in ``file`` beside the journal."""
 
     work: str
     arm: str

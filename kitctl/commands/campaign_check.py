@@ -17,7 +17,7 @@ from kitctl.edge.package_data import package_text
 from kitctl.edge.runs import list_records
 from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, blocking
-from kitctl.kit.campaign import Campaign
+from kitctl.kit.campaign import Campaign, Then
 from kitctl.result import Context
 
 
@@ -125,6 +125,18 @@ def require_room(campaign: Campaign, checked: Checked) -> None:
                 remedy="take stacks out, raise budget.disk_bytes, or give a store on another disk with --store",
                 exit_code=Exit.REFUSED,
             )
+
+
+def require_all(campaign: Campaign, checked: Checked) -> None:
+    """With ``failure.then: stop`` raises KitError ``campaign-refused`` (exit 3) when any stack cannot run."""
+    if campaign.failure.then is Then.STOP and checked.blocked:
+        raise KitError(
+            "campaign-refused",
+            f"{len(checked.blocked)} of the campaign's configurations cannot run, and its policy is to stop",
+            evidence=tuple(f"{arm}: {why.cause} ({why.code})" for arm, why in checked.blocked.items()),
+            remedy="mend them, take them out, or set failure.then to skip",
+            exit_code=Exit.REFUSED,
+        )
 
 
 def published_rates() -> tuple[ResultFile, ...]:

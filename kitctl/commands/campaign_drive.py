@@ -60,13 +60,16 @@ def _open_book(book: JournalFile, begun: Begun, checked: Checked, *, retry_holes
     earlier = book.state.begun
     if earlier is not None:
         begun = msgspec.structs.replace(begun, arms=earlier.arms)
+    visits = schedule(reduced(begun.campaign, rehearse=begun.rehearse), begun.arms)
+    again = retry_holes and bool(book.state.holes)
+    if earlier is not None and (again or open_visits(visits, book.state)):
+        book.append(Session(kitctl=__version__))
     if earlier is None or earlier.campaign != begun.campaign:
         book.append(begun)
-    if retry_holes and book.state.holes:
-        book.append(Reopened())
-    visits = schedule(reduced(begun.campaign, rehearse=begun.rehearse), begun.arms)
-    if open_visits(visits, book.state):
+    if earlier is None:
         book.append(Session(kitctl=__version__))
+    if again:
+        book.append(Reopened())
     for works, reason in _known_holes(begun, visits, checked):
         still = tuple(work for work in works if is_open(work, book.state))
         if still:

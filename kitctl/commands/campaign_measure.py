@@ -147,23 +147,25 @@ def _answers(work: Work, place: Field) -> Done:
     assert runs is not None
     args = _accept_arguments("--prompts", str(runs.prompts))
     answers = take_answers(place.server, dataset_of(runs.dataset), args, place.context)
-    path = f"{place.folder}/answers-{work.arm.replace(chr(47), chr(95))}.json"
+    name = f"answers-{work.arm.replace('/', '_')}.json"
+    path = f"{place.folder}/{name}"
     write_atomic(path, msgspec.json.encode(answers).decode())
     place.context.say(f"{work.key}: {len(answers.prompts)} prompts answered")
-    return msgspec.structs.replace(_empty(work, place), file=path, sha256=file_sha256(path))
+    return msgspec.structs.replace(_empty(work, place), file=name, sha256=file_sha256(path))
 
 
 def _parity(work: Work, place: Field, needed: Done | None) -> Done:
     runs = place.campaign.parity
-    if runs is None or needed is None or not needed.file or file_sha256(needed.file) != needed.sha256:
+    path = f"{place.folder}/{needed.file}" if needed else ""
+    if runs is None or needed is None or file_sha256(path) != needed.sha256:
         raise KitError(
             "answers-lost",
             f"the answers that {work.arm} is compared with are not as they were written",
-            evidence=(needed.file or "" if needed else "no file",),
+            evidence=(path or "they were never taken",),
             remedy="begin the campaign anew with --fresh",
             exit_code=Exit.USAGE,
         )
-    answers = msgspec.json.decode(read_text(needed.file), type=PlainAnswers)
+    answers = msgspec.json.decode(read_text(path), type=PlainAnswers)
     args = _accept_arguments("--prompts", str(runs.prompts))
     found = compare_answers(place.server, answers, dataset_of(runs.dataset), args, place.context)
     place.context.say(f"{work.key}: {found.verdict}")

@@ -11,7 +11,7 @@ from kitctl import __version__
 from kitctl.campaign.arms import Arm, expand_arms
 from kitctl.campaign.events import Begun
 from kitctl.campaign.schedule import order_arms
-from kitctl.commands.campaign_check import Checked, check_arms, require_room, without_verdicts
+from kitctl.commands.campaign_check import Checked, check_arms, require_all, require_room, without_verdicts
 from kitctl.commands.campaign_drive import drive, dry_run_result
 from kitctl.commands.campaign_life import left_up
 from kitctl.commands.campaign_options import Starting, add_start_arguments, find_campaign, starting_of
@@ -66,6 +66,7 @@ def run_campaign(args: argparse.Namespace, context: Context) -> Result:
         starting = starting_of(args, name=name, rehearse=rehearse, tries=tries)
         checked = _check(arms, starting, args.store, folder=folder, trials=on_gpus, context=context)
         require_room(campaign, checked)
+        require_all(campaign, checked)
         begun = Begun(
             name=name,
             digest=digest,

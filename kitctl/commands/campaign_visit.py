@@ -32,6 +32,7 @@ from kitctl.watch.run_record import RunRecord
 
 INTERRUPT_GRACE_S = 3
 LOSSES_OF_AN_ARM = 2
+LOCK_WAIT_S = 600.0
 
 
 def never() -> bool:
@@ -103,19 +104,20 @@ def _one_life(visit: Visit, run: Run) -> bool:
     """From start to end of one container. False: the arm cannot be brought up; its works are holes then."""
     args = up_arguments(visit.arm, run.starting, more=run.book.state.settings.get(visit.arm.id, ()))
     clear_others(project_name(request_of(args)), run.starting, run.context)
-    planned = make_plan(args, run.context)
+    try:
+        planned = make_plan(args, run.context)
+    except KitError as failed:
+        return _give_up_after(failed, visit.arm, run)
     wrong = blocking(planned.plan.findings)
     if wrong:
         return _give_up(visit.arm, run, reason_of_findings(wrong), Exit.REFUSED)
     project = planned.plan.project
-    with project_lock(project, verb=f"campaign {run.starting.name}"):
+    with project_lock(project, verb=f"campaign {run.starting.name}", wait_s=LOCK_WAIT_S):
         begun_s = monotonic_s()
         try:
             result = bring_up_remedied(planned, args, run.context)
         except KitError as failed:
-            if failed.exit_code is Exit.UNREACHABLE:
-                raise
-            return _give_up(visit.arm, run, reason_of_error(failed), failed.exit_code)
+            return _give_up_after(failed, visit.arm, run)
         if result.exit not in (Exit.OK, Exit.GATE):
             return _give_up(visit.arm, run, _reason_of_result(result), result.exit)
         try:
@@ -127,6 +129,13 @@ def _one_life(visit: Visit, run: Run) -> bool:
             raise
         run.book.append(put_down(visit.arm, planned, run.context))
     return True
+
+
+def _give_up_after(failed: KitError, arm: Arm, run: Run) -> bool:
+    """A hole for what is wrong with the arm; what is wrong with this machine (engine, disk, files) is raised."""
+    if failed.exit_code in (Exit.UNREACHABLE, Exit.USAGE):
+        raise failed
+    return _give_up(arm, run, reason_of_error(failed), failed.exit_code)
 
 
 def _give_up(arm: Arm, run: Run, reason: Reason, code: Exit) -> bool:

@@ -53,3 +53,35 @@ def finish(
 def status(user: KitUser) -> Any:
     """What ``campaign status`` tells of it."""
     return user.json("campaign", "status", user.name)
+
+
+DRAFTED = """\
+summary: a drafter of planted acceptance
+model: kitctl/demo
+drafter: {{model: kitctl/demo-draft, block_size: 4}}
+image: {{stage: cpu, reference: "{image}"}}
+engine: {{context_length: 2048, graphs: "off"}}
+serve: {{model_name: demo, start_period_s: 60}}
+environment: {{STUB_TOKEN_MS: "6", STUB_ACCEPT: "3"}}
+"""
+DRAFTED_CAMPAIGN = """\
+summary: with and without a drafter
+stacks: [drafted, steady]
+repeats: 2
+loads: [{name: kit, dataset: kit, concurrency: [1, 4], output_tokens: 16}]
+accept: {concurrency: [2], prompts: 8, output_tokens: 16}
+parity: {plain: {drafted: steady}, prompts: 4}
+gates: {accept_length_least: 1.5, parity: true}
+"""
+# What the planted engine can do and a real CPU engine cannot.
+SKIPPED = ("dflash-needs-cuda", "drafter-kind-against-algorithm", "drafter-layer-out-of-range")
+
+
+def write_drafted_campaign(user: KitUser, image: str) -> str:
+    """A campaign of a plain stack and one with a drafter; its path."""
+    user.write_config("models.lock", 'version = 1\n[models."kitctl/demo-draft"]\nstate = "generated"\n')
+    user.write_config("stacks/drafted.yaml", DRAFTED.format(image=image))
+    plant(user, image, "steady", STUB_TOKEN_MS="12")
+    path = user.home / f"{user.name}.yaml"
+    path.write_text(DRAFTED_CAMPAIGN)
+    return str(path)

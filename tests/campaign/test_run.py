@@ -7,12 +7,27 @@ import time
 from pathlib import Path
 
 import pytest
-from campaign.series import finish, plant, status, words, write_campaign
+from campaign.series import (
+    SKIPPED,
+    finish,
+    plant,
+    status,
+    words,
+    write_campaign,
+    write_drafted_campaign,
+)
 from kitctl_process import KitUser, docker
 from stub_speed.image import speed_image
 
 pytestmark = pytest.mark.docker
 KILLS = 5
+REHEARSAL = """\
+summary: two stacks of the reference case
+stacks: [ep4, ep4-dflash]
+loads: [{name: kit, dataset: kit, concurrency: [1, 256]}]
+accept: {concurrency: [1]}
+rehearsal: {concurrency: [1, 2], repeats: 1, output_tokens: 16}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +151,51 @@ def test_another_campaign_under_the_same_name_is_refused(kit_user: KitUser, imag
     done = finish(kit_user, path)
     assert (done.returncode, "(other-campaign)" in done.stderr) == (2, True)
     assert docker("ps", "-aq", "--filter", f"name={kit_user.name}") == ""
+
+
+def test_acceptance_parity_and_crossover_stand_beside_the_table(kit_user: KitUser, image: str) -> None:
+    path = write_drafted_campaign(kit_user, image)
+    done = finish(kit_user, path, *(word for code in SKIPPED for word in ("--skip", code)))
+    assert done.returncode == 0, done.stderr
+    report = status(kit_user)["report"]
+    accept, parity = report["answers"]
+    assert round(accept["accept"]["overall"]["accept_length"], 2) == 3.0
+    assert (parity["parity"]["verdict"], parity["parity"]["prompts"]) == ("equal", 4)
+    ((drafted, plain, model),) = report["tables"][0]["crossovers"]
+    assert (drafted, plain, round(model["tau"], 2), model["pays"]) == ("drafted", "steady", 3.0, "always")
+    assert [band["winner"] for band in report["tables"][0]["recommendation"]] == ["drafted"]
+    assert [arm["id"] for arm in report["arms"]] == ["steady", "drafted"]
+
+
+def test_ctrl_c_leaves_nothing_behind_and_the_same_command_goes_on(kit_user: KitUser, image: str) -> None:
+    plant(kit_user, image, "steady", STUB_TOKEN_MS="12")
+    path = write_campaign(kit_user, ["steady"], repeats=3, levels="[1, 4]")
+    run = kit_user.start(*words(kit_user, path))
+    run.wait_for("2 of 6 works done")
+    running = status(kit_user)
+    assert (running["running"], running["outcome"], len(running["done"])) == (True, None, 2)
+    run.send(signal.SIGINT)
+    assert run.end() == 130
+    assert kit_user.leftovers() == []
+    stopped = kit_user.run("campaign", "status", kit_user.name)
+    assert stopped.stdout.splitlines()[0].startswith(f"{kit_user.name}: interrupted, last entry ")
+    done = finish(kit_user, path, "--resume")
+    assert done.returncode == 0, done.stderr
+    told = status(kit_user)
+    assert (told["outcome"], len(told["done"]), told["doubles"], told["sessions"]) == ("complete", 6, [], 2)
+
+
+@pytest.mark.slow
+def test_a_short_rehearsal_of_the_reference_case_on_the_real_engine(kit_user: KitUser) -> None:
+    path = kit_user.home / f"{kit_user.name}.yaml"
+    path.write_text(REHEARSAL)
+    done = finish(kit_user, str(path), "--rehearse", timeout_s=1500)
+    assert done.returncode == 0, done.stderr
+    told = kit_user.json("campaign", "status", f"{kit_user.name}-rehearsal")
+    assert (told["outcome"], told["open"], told["doubles"]) == ("complete", [], [])
+    assert told["done"] == [f"{arm} bench kit C={c} #1" for arm in ("ep4", "ep4-dflash") for c in (1, 2)]
+    assert {reason["code"] for reason in told["holes"].values()} == {"left-out"}
+    cells = told["report"]["tables"][0]["cells"]
+    reasons = {(c["arm"], c["concurrency"]): c["reason"]["code"] for c in cells if c["reason"]}
+    assert reasons == {("ep4", 256): "not-rehearsed", ("ep4-dflash", 256): "not-rehearsed"}
+    assert kit_user.leftovers() == []
