@@ -14,6 +14,7 @@ from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import append_log, read_log
 from kitctl.edge.serving import Answer, ask, is_healthy, served_models
 from kitctl.kit.failures import FailureBook
+from kitctl.watch.engine_log import Phase
 from kitctl.watch.run_record import PhaseTime
 from kitctl.watch.start import (
     StartState,
@@ -44,6 +45,7 @@ class Started:
     log: str = ""
     why: str = ""
     kv_tokens: int | None = None
+    phase: Phase = Phase.WAITING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,7 @@ def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answe
         container=container_state(target.container_id),
         answer=answer,
         log=read_log(target.folder),
+        phase=state.progress.phase,
         kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,
         why=verdict_words(state, verdict, now_s=wall_clock_s()),
     )

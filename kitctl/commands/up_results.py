@@ -14,10 +14,11 @@ from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import list_records, now_utc, save_record
 from kitctl.errors import Exit
 from kitctl.finding import Finding, Severity, finding_lines
+from kitctl.kit.failures import Weight
 from kitctl.plan.types import Plan
 from kitctl.result import Result
 from kitctl.watch.capacity import judge_capacity
-from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
+from kitctl.watch.diagnose import Diagnosis, diagnose, diagnose_silence, diagnosis_lines
 from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
 from kitctl.watch.start import Verdict
 
@@ -38,13 +39,7 @@ def record_ready(record: RunRecord, started: Started, *, seconds: float) -> RunR
 def record_failure(record: RunRecord, started: Started) -> RunRecord:
     """The record of a run that failed, with its diagnosis; saved."""
     container = started.container
-    found = diagnose(
-        started.log,
-        failure_book(),
-        exit_code=container.exit_code if container and not container.is_running else None,
-        oom_killed=was_killed_for_memory(container) if container else None,
-        restart_count=container.restart_count if container else None,
-    )
+    found = diagnose_start(started, shm_bytes=record.plan["settings"]["serve"]["shm_size_bytes"])
     failed = msgspec.structs.replace(
         record,
         outcome=Outcome.CRASHED if started.verdict is Verdict.CRASHED else Outcome.FAILED,
@@ -56,6 +51,24 @@ def record_failure(record: RunRecord, started: Started) -> RunRecord:
     )
     save_record(failed)
     return failed
+
+
+def diagnose_start(started: Started, *, shm_bytes: int) -> tuple[Diagnosis, ...]:
+    """Why the start failed, by its log and its end; one that stands still without a word is told by its phase."""
+    container = started.container
+    found = diagnose(
+        started.log,
+        failure_book(),
+        exit_code=container.exit_code if container and not container.is_running else None,
+        oom_killed=was_killed_for_memory(container) if container else None,
+        restart_count=container.restart_count if container else None,
+        shm_bytes=shm_bytes,
+    )
+    explains = any(diagnosis.severity not in (Weight.NOTE, Weight.DEGRADED) for diagnosis in found)
+    if started.verdict is Verdict.CRASHED or explains:
+        return found
+    code = "load-stalled" if started.verdict is Verdict.STALLED else "not-ready-in-time"
+    return (diagnose_silence(code, started.why, phase=started.phase, book=failure_book()), *found)
 
 
 def record_canary(record: RunRecord, report: CanaryReport | None) -> RunRecord:

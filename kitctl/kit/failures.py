@@ -80,6 +80,14 @@ class FailureRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ladder: tuple[Rung, ...] = ()
 
 
+class SilentRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to do when a start stands still in one of these phases and no line says why."""
+
+    phases: tuple[str, ...]
+    remedy: str
+    ladder: tuple[Rung, ...] = ()
+
+
 class _FailureFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: str
     ready: tuple[str, ...]
@@ -87,6 +95,7 @@ class _FailureFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     fatal: tuple[str, ...]
     benign: tuple[str, ...]
     error: tuple[str, ...]
+    silent: tuple[SilentRecord, ...]
     failures: tuple[FailureRecord, ...]
 
 
@@ -109,7 +118,7 @@ class FailureBook:
 
     ``ready`` matches the line of a server that came up, ``stopping`` that of one told to stop, ``fatal`` lines that
     no start survives, ``benign`` lines that are never a cause however they look, ``error`` lines that look like the
-    cause of a failure nobody recorded yet.
+    cause of a failure nobody recorded yet. ``silent``: what to do at a standstill without a line.
     """
 
     ready: re.Pattern[str]
@@ -117,6 +126,7 @@ class FailureBook:
     fatal: re.Pattern[str]
     benign: re.Pattern[str]
     error: re.Pattern[str]
+    silent: tuple[SilentRecord, ...]
     failures: tuple[Failure, ...]
 
 
@@ -129,6 +139,7 @@ def read_failures(text: str, *, source: str = "failures.yaml") -> FailureBook:
         fatal=_any_of(read.fatal),
         benign=_any_of(read.benign),
         error=_any_of(read.error),
+        silent=read.silent,
         failures=tuple(_compile(record) for record in read.failures),
     )
 

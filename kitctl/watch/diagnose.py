@@ -91,6 +91,14 @@ def diagnose(
     return tuple(found or [_diagnosis(match, messages) for match in of_weight[Weight.NOTE]])
 
 
+def diagnose_silence(code: str, why: str, *, phase: str, book: FailureBook) -> Diagnosis:
+    """The diagnosis of a start that no line explains: it stands still in ``phase``."""
+    known = next(record for record in book.silent if phase in record.phases)
+    return Diagnosis(
+        code=code, severity=UNKNOWN, cause=why, evidence=(), remedy=known.remedy, ladder=known.ladder
+    )
+
+
 def diagnosis_lines(diagnoses: Iterable[Diagnosis]) -> list[str]:
     """Diagnoses as text for a person, first cause first, each with its evidence and remedy."""
     lines: list[str] = []

@@ -7,7 +7,8 @@ import pytest
 
 from kitctl.edge.failure_book import failure_book
 from kitctl.kit.failures import Weight
-from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
+from kitctl.watch.diagnose import Diagnosis, diagnose, diagnose_silence, diagnosis_lines
+from kitctl.watch.engine_log import Phase
 
 LOGS = Path(__file__).parent.parent / "cases" / "logs"
 BOOK = failure_book()
@@ -189,3 +190,10 @@ def test_text_for_a_person_shows_cause_evidence_remedy_and_ladder() -> None:
         "      or 1: engine.mem_fraction_static -0.02 (NCCL's buffers lie outside the fraction that the engine "
         "takes for itself)",
     ]
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_standstill_in_each_phase_has_a_remedy(phase: Phase) -> None:
+    found = diagnose_silence("load-stalled", "stalled in phase x", phase=phase, book=BOOK)
+    assert (found.code, found.severity, found.cause) == ("load-stalled", "unknown", "stalled in phase x")
+    assert found.remedy
