@@ -16,6 +16,7 @@ from kitctl.render.kubernetes_lint import lint_manifests
 from kitctl.result import Context, Result
 
 SUFFIXES = (".yaml", ".yml")
+NO_OBJECTS = ("Kustomization", "Component")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     del context
     book, settings = load_kubernetes_data()
     files = ("-",) if args.folder == "-" else _files(args.folder)
-    trees = [tree for path in files for tree in read_yaml_documents(read_log_file(path), source=path)]
+    read = [tree for path in files for tree in read_yaml_documents(read_log_file(path), source=path)]
+    trees = [tree for tree in read if tree.get("kind") not in NO_OBJECTS]
     found = lint_manifests(trees, book=book, settings=settings)
     findings = without_skipped(found, frozenset(args.skip))
     data = {

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 
 from kitctl.commands.planning import Planned, add_plan_arguments, key_files_of, make_plan
-from kitctl.commands.render_kubernetes import add_cluster_arguments, render_for_cluster
+from kitctl.commands.render_kubernetes import (
+    add_cluster_arguments,
+    refuse_cluster_arguments,
+    render_for_cluster,
+)
 from kitctl.edge.files import absolute, write_atomic
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
@@ -30,6 +34,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     folder = absolute(args.output)
     if args.to == "kubernetes":
         return render_for_cluster(args, planned, folder)
+    refuse_cluster_arguments(args)
     files = rendered_files(planned, args.to, folder)
     for name, text in files.items():
         write_atomic(f"{folder}/{name}", text)

@@ -13,7 +13,7 @@ from kitctl.edge.files import write_atomic
 from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.kubernetes_data import load_kubernetes_data
 from kitctl.edge.package_data import package_text
-from kitctl.errors import Exit
+from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, blocking, finding_lines, without_skipped
 from kitctl.plan.types import GpuDriver
 from kitctl.render.kubernetes import Rendered, render_kubernetes
@@ -37,6 +37,17 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--kitctl-image", metavar="REF", help="the image in which kitctl fills the model store"
     )
+
+
+def refuse_cluster_arguments(args: argparse.Namespace) -> None:
+    """Raises KitError ``option-of-kubernetes`` (exit 2) when another target is given an option of clusters."""
+    if args.nodes > 1 or args.gpus_per_node or args.kitctl_image:
+        raise KitError(
+            "option-of-kubernetes",
+            f"--to {args.to} is for one host; --nodes, --gpus-per-node and --kitctl-image describe a cluster",
+            remedy="render with --to kubernetes, or leave them out",
+            exit_code=Exit.USAGE,
+        )
 
 
 def render_for_cluster(args: argparse.Namespace, planned: Planned, folder: str) -> Result:

@@ -36,7 +36,8 @@ def _strict_map(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]
                 problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark
             )
         seen.add(key)
-    return loader.construct_mapping(node, deep=True)
+    made: dict[Any, Any] = loader.construct_mapping(node, deep=True)
+    return made
 
 
 _StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(?:true|false)$"), list("tf"))
