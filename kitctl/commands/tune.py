@@ -26,6 +26,7 @@ from kitctl.commands.campaign_life import clear_all
 from kitctl.commands.campaign_options import add_start_arguments, starting_of, up_arguments
 from kitctl.commands.campaign_visit import Run
 from kitctl.commands.planning import Planned, make_plan
+from kitctl.commands.preparing import refused_result
 from kitctl.commands.tune_report import tuned_result
 from kitctl.commands.tune_session import Search, run_search
 from kitctl.edge.campaign_files import campaign_folder, has_journal, journal_path, set_aside
@@ -34,6 +35,7 @@ from kitctl.edge.journal import JournalFile
 from kitctl.edge.locks import project_lock
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
+from kitctl.finding import blocking
 from kitctl.kit.campaign import Budget, Campaign, CampaignLoad, FailurePolicy, Then
 from kitctl.plan.types import GpuDriver
 from kitctl.result import Context, Result
@@ -63,13 +65,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Search, or go on with a search that was interrupted. Raises KitError ``refused`` findings as ``up`` does."""
+    """Search, or go on with a search that was interrupted. Exit 3 when the stack as it is cannot run."""
     require_engine()
     name = args.name or f"tune-{args.stack}"
     folder = campaign_folder(name, kind="searches")
     with project_lock(f"search-{name}", verb=f"tune {args.stack}"):
         starting = starting_of(args, name=name, rehearse=args.rehearse, tries=0)
         planned = make_plan(up_arguments(Arm(id="own", stack=args.stack), starting), context)
+        if blocking(planned.plan.findings):
+            return refused_result(planned.plan)
         search = _search_of(args, planned)
         digest = search_digest(
             planned.plan.stack, search.target, search.space, repeats=search.repeats, rehearse=args.rehearse
