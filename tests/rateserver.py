@@ -214,7 +214,12 @@ class RateServer:
         how = self.how
         arrived = max(time.monotonic_ns(), connection.ready_ns)
         sampling = asked.get("sampling_params", {})
-        wanted = asked.get("max_tokens") or sampling.get("max_new_tokens") or 16
+        wanted = (
+            asked.get("max_tokens")
+            or asked.get("max_completion_tokens")
+            or sampling.get("max_new_tokens")
+            or 16
+        )
         total = 0 if how.zero_tokens else min(wanted, how.stop_at or wanted)
         reason = "length" if total == wanted else "stop"
         prompt = self.prompt_tokens(asked)
@@ -270,7 +275,7 @@ class RateServer:
     def prompt_tokens(self, asked: dict[str, Any]) -> int:
         prompt = asked.get("prompt") or asked.get("input_ids") or asked.get("text")
         if prompt is None:
-            prompt = " ".join(message["content"] for message in asked["messages"])
+            prompt = " ".join(str(message["content"]) for message in asked["messages"])
         return len(prompt) if isinstance(prompt, list) else len(prompt.split())
 
     # counters that all processes share
@@ -332,6 +337,7 @@ class Shape:
     ) -> None:
         self.how = how
         self.path = path
+        self.kind = "chat.completion.chunk" if "chat" in path else "text_completion"
         self.prompt = prompt
         self.cached = cached
         self.reason = reason
@@ -374,7 +380,12 @@ class Shape:
         if self.path == "/generate":
             reason = self.reason if final else None
             return event({"text": " w" * sent, "meta_info": self.meta(sent, reason)})
-        body: dict[str, Any] = {"id": "x", "model": self.model, "choices": [{"index": 0}]}
+        body: dict[str, Any] = {
+            "id": "x",
+            "object": self.kind,
+            "model": self.model,
+            "choices": [{"index": 0}],
+        }
         choice = body["choices"][0]
         if "chat" in self.path:
             choice["delta"] = {"content": text}
@@ -390,9 +401,19 @@ class Shape:
             return [b"data: [DONE]\n\n"]
         choice = {"index": 0, "finish_reason": self.reason}
         choice |= {"delta": {}} if "chat" in self.path else {"text": ""}
-        tail = [event({"id": "x", "model": self.model, "choices": [choice]})]
+        tail = [event({"id": "x", "object": self.kind, "model": self.model, "choices": [choice]})]
         if self.how.usage != "none" and self.options.get("include_usage"):
-            tail.append(event({"id": "x", "model": self.model, "choices": [], "usage": self.usage(sent)}))
+            tail.append(
+                event(
+                    {
+                        "id": "x",
+                        "object": self.kind,
+                        "model": self.model,
+                        "choices": [],
+                        "usage": self.usage(sent),
+                    }
+                )
+            )
         return [*tail, b"data: [DONE]\n\n"]
 
     def whole(self, sent: int) -> dict[str, Any]:

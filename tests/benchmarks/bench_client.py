@@ -115,7 +115,7 @@ def aiperf(program: str, model_dir: str) -> Client:
             cpu_s = children_s() - before_s
             (path,) = Path(folder).rglob("profile_export_aiperf.json")
             found = json.loads(path.read_text())
-        return Seen(found["output_token_throughput"]["avg"], found["time_to_first_token"]["avg"], cpu_s)
+        return Seen(found["request_throughput"]["avg"] * tokens, found["time_to_first_token"]["avg"], cpu_s)
 
     return run
 
