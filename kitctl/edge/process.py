@@ -34,8 +34,9 @@ def run_process(
 ) -> Finished:
     """Run ``argv`` and wait at most ``timeout_s`` seconds; never raises for what the process does.
 
-    ``env`` is added to this process's environment, of which variables that begin with ``without`` are left out. A missing program, a refused start and a time-out give
-    ``exit_code`` ``None`` with ``failure`` set; what it wrote until then is kept.
+    ``env`` is added to this process's environment, of which variables that begin with ``without`` are left out. A
+    missing program, a refused start and a time-out give ``exit_code`` ``None`` with ``failure`` set; what it wrote
+    until then is kept.
     """
     kept = {name: value for name, value in os.environ.items() if not (without and name.startswith(without))}
     environment = {**kept, "LC_ALL": "C.UTF-8", **(env or {})}
