@@ -141,7 +141,7 @@ def _table(
         load=load.title,
         concurrency=concurrency,
         cells=cells,
-        recommendation=recommend(results, gates=whole.gates, excluded=broken),
+        recommendation=() if measured.rehearse else recommend(results, gates=whole.gates, excluded=broken),
         crossovers=crossovers(state, whole, load.title),
     )
 

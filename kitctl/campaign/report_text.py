@@ -54,10 +54,16 @@ def _table_lines(found: Table, report: Report) -> list[str]:
         cells = [cell for cell in found.cells if cell.arm == arm.id]
         rows.append([arm.id, *(cell_text(cell, notes) for cell in cells)])
     lines = plain_table(rows)
-    lines += [f"recommended at {line}" for line in recommendation_lines(found.recommendation)]
+    lines += _recommended(found, report)
     for drafter, plain, model in found.crossovers:
         lines.append(f"{drafter} against {plain}: {model_lines(model)[-1]}")
     return lines
+
+
+def _recommended(found: Table, report: Report) -> list[str]:
+    if report.rehearsal:
+        return ["a rehearsal recommends nothing: every stack served the same demo model on the CPU"]
+    return [f"recommended at {line}" for line in recommendation_lines(found.recommendation)]
 
 
 def cell_text(cell: Cell, notes: dict[str, int]) -> str:
@@ -157,7 +163,7 @@ def _page_table(found: Table, report: Report) -> list[str]:
             if cell.arm == arm.id
         )
         rows.append(f'<tr data-table="campaign"><th scope="row">{escape(arm.id)}</th>{cells}</tr>')
-    lines = [f"recommended at {line}" for line in recommendation_lines(found.recommendation)]
+    lines = _recommended(found, report)
     lines += [f"{d} against {p}: {model_lines(model)[-1]}" for d, p, model in found.crossovers]
     return [
         f"<h2>Output tokens per second, {escape(found.load)}</h2>",

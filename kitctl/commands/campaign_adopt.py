@@ -37,6 +37,7 @@ def adopt(args: argparse.Namespace, context: Context) -> Result:
     chosen = pick_band(bands, args.band)
     if chosen is None:
         known = ", ".join(f"C={band.band}" for band in bands) or "none"
+        known += " (a rehearsal recommends nothing)" if report.rehearsal else ""
         raise KitError(
             "no-recommendation",
             f"campaign {campaign} recommends nothing for {args.band}",

@@ -118,10 +118,10 @@ def _visit_all(run: Run) -> Exit:
 
 
 def _result(report: Report, lines: tuple[str, ...], folder: str, code: Exit) -> Result:
-    """Exit 0 with every cell measured or reasoned; 9 for a broken gate; 3 when nothing could be measured at all."""
-    if code is Exit.OK and report.done == 0:
+    """Exit 0 with every cell measured or reasoned; 9 for a broken gate or spent time; 3 when nothing ran."""
+    if code is Exit.OK and report.outcome == "complete" and report.done == 0:
         code = Exit.REFUSED
-    if code is Exit.OK and report.broken_gates:
+    if code is Exit.OK and (report.broken_gates or report.outcome == "time-budget"):
         code = Exit.GATE
     data = {**msgspec.to_builtins(report), "folder": folder}
     return Result(data=data, lines=lines, exit=code)

@@ -1,7 +1,7 @@
 """The report says which stack for which band and how sure, and gives every empty cell its reason."""
 
 from campaign.planted_journal import begun_of, entries_of, measured, small, up_of, visits_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitctl.campaign.adopt import adopted_text, pick_band
@@ -44,6 +44,7 @@ def test_bands_their_winners_and_how_sure() -> None:
     )  # type: ignore[operator]
 
 
+@settings(max_examples=8)
 @given(lead=st.floats(0.0, 0.0008))
 def test_a_lead_within_the_noise_is_not_sure(lead: float) -> None:
     rates = {(arm, c): 100.0 * (1 + lead * (arm == "a")) for arm in ("a", "b") for c in (1, 8, 32)}
@@ -82,6 +83,10 @@ def test_a_rehearsal_leaves_the_large_points_as_holes() -> None:
     found = report_of(fold(entries_of([begun])))
     reasons = {cell.concurrency: cell.reason.code for cell in found.tables[0].cells if cell.reason}
     assert reasons == {1: "not-measured", 2: "not-measured", 32: "not-rehearsed"}
+    assert (
+        "a rehearsal recommends nothing: every stack served the same demo model on the CPU"
+        in report_lines(found)
+    )
 
 
 def test_the_page_stands_alone_and_holds_every_cell() -> None:

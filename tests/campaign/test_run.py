@@ -186,6 +186,23 @@ def test_ctrl_c_leaves_nothing_behind_and_the_same_command_goes_on(kit_user: Kit
     assert (told["outcome"], len(told["done"]), told["doubles"], told["sessions"]) == ("complete", 16, [], 2)
 
 
+def test_spent_time_ends_it_and_a_larger_budget_goes_on(kit_user: KitUser, image: str) -> None:
+    plant(kit_user, image, "steady", STUB_TOKEN_MS="4")
+    path = write_campaign(kit_user, ["steady"], repeats=1, levels="[1]")
+    text = Path(path).read_text()
+    Path(path).write_text(text + "budget: {time_s: 0.5}\n")
+    assert finish(kit_user, path).returncode == 9
+    told = status(kit_user)
+    assert (told["outcome"], told["done"], told["holes"]) == ("time-budget", [], {})
+    assert kit_user.leftovers() == []
+    Path(path).write_text(text + "budget: {time_s: 3600}\n")
+    assert finish(kit_user, path).returncode == 0
+    assert (status(kit_user)["outcome"], status(kit_user)["done"]) == (
+        "complete",
+        ["steady bench kit C=1 #1"],
+    )
+
+
 @pytest.mark.slow
 def test_a_short_rehearsal_of_the_reference_case_on_the_real_engine(kit_user: KitUser) -> None:
     path = kit_user.home / f"{kit_user.name}.yaml"
