@@ -10,6 +10,7 @@ from kitctl.commands.preparing import dry_run_result, refused_result
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.edge.warming import warm_up
+from kitctl.errors import Exit, KitError
 from kitctl.finding import blocking
 from kitctl.plan.names import project_name
 from kitctl.result import Context, Result
@@ -46,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Bring the stack up; exit 0 only after it has answered one real generation."""
+    if args.facts and not args.dry_run:
+        raise facts_of_elsewhere(args.stack)
     warm_up(STARTER)
     project = project_name(request_of(args))
     with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
@@ -58,3 +61,13 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         from kitctl.commands.remedying import bring_up_remedied
 
         return bring_up_remedied(planned, args, context)
+
+
+def facts_of_elsewhere(stack: str) -> KitError:
+    """``up`` starts on the host that it sees, never on what a file says of another."""
+    return KitError(
+        "facts-of-elsewhere",
+        "up starts here, and --facts describes a host from a file",
+        remedy=f"kitctl plan {stack} --facts FILE, or up with --dry-run",
+        exit_code=Exit.USAGE,
+    )
