@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -82,7 +82,7 @@ def _compared(search: Search, best: Trial, state: State) -> Recommendation | Non
 
 
 def _best_lines(
-    best: Trial, search: Search, chosen: Recommendation | None, changed: dict[str, object]
+    best: Trial, search: Search, chosen: Recommendation | None, changed: Mapping[str, object]
 ) -> list[str]:
     words = setting_words((path, value) for path, value in best.settings if path in changed)
     lines = [
