@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parity", metavar="URL|STACK", help="the same model without drafter: compare greedy answers with it"
     )
     add("--without", metavar="FILE", help="bench result without drafter, for the speed-up model")
-    add("--with", dest="drafted", metavar="FILE", help="bench result with drafter, for the speed-up model")
+    add("--with", metavar="FILE", help="bench result with drafter, for the speed-up model")
     add("-o", "--output", metavar="FILE", help="also write the JSON here")
 
 
@@ -67,7 +67,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     parity = None
     if args.parity:
         parity = measure_parity(server, other_server(args.parity, args), dataset, args, context)
-    model = model_from_files(args.without, args.drafted, points[0]) if args.without and args.drafted else None
+    drafted = vars(args)["with"]
+    model = model_from_files(args.without, drafted, points[0]) if args.without and drafted else None
     predicted = prediction_from_file(args.without, points[0]) if args.without and model is None else {}
     outcome = Outcome(
         points=points,

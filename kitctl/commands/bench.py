@@ -24,7 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Measure every point. Exit 9 when a point is invalid: its numbers are printed with the reasons."""
     server = choose_server(args)
-    if args.also:
+    asks_engine = vars(args)["with"] is not None
+    if asks_engine:
         require_stack(server, args.dataset)
     dataset = dataset_of(args.dataset)
     sweep = Sweep(
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         label=args.label or server.label,
     )
     points, path = run_sweep(sweep, context)
-    told = second_opinion(server, sweep, points, path, context) if args.also else ()
+    told = second_opinion(server, sweep, points, path, context) if asks_engine else ()
     failed = any(not point.valid for point in points)
     return Result(
         data={"schema": "kitctl.bench/1", "file": path, "points": msgspec.to_builtins(points)},

@@ -105,7 +105,7 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("ttft", "tpot", "e2e"):
         goal.add_argument(f"--slo-{name}-ms", type=float, metavar="MS", help=f"{name.upper()} at most MS")
     other = parser.add_argument_group("second opinion")
-    other.add_argument("--with", dest="also", choices=("sglang",), help="also run the engine's own client")
+    other.add_argument("--with", choices=("sglang",), help="also run the engine's own client")
     keep = parser.add_argument_group("results")
     keep.add_argument(
         "-o", "--output", metavar="FILE", help="result file (default: a new one in the state folder)"
