@@ -22,6 +22,7 @@ from kitctl.edge.files import write_atomic
 from kitctl.edge.journal import load_journal
 from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.edge.locks import project_lock
+from kitctl.edge.signals import outlive_terminal
 from kitctl.edge.store_files import default_store
 from kitctl.errors import Exit, KitError
 from kitctl.host.facts_json import encode_facts
@@ -47,6 +48,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_campaign(args: argparse.Namespace, context: Context) -> Result:
     """Run to the end, or go on where an earlier run of the same command ended."""
+    outlive_terminal()
     require_engine()
     texts = load_kit_texts(find_kit(context.kit_dir))
     campaign, source, stem = find_campaign(args.file, texts)

@@ -34,6 +34,7 @@ from kitctl.edge.docker_client import require_engine
 from kitctl.edge.journal import JournalFile
 from kitctl.edge.locks import project_lock
 from kitctl.edge.package_data import package_text
+from kitctl.edge.signals import outlive_terminal
 from kitctl.errors import Exit, KitError
 from kitctl.finding import blocking
 from kitctl.kit.campaign import Budget, Campaign, CampaignLoad, FailurePolicy, Then
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Search, or go on with a search that was interrupted. Exit 3 when the stack as it is cannot run."""
+    outlive_terminal()
     require_engine()
     name = args.name or f"tune-{args.stack}"
     folder = campaign_folder(name, kind="searches")

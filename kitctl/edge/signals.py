@@ -24,6 +24,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def outlive_terminal() -> None:
+    """From now on a terminal or ssh connection that goes away does not end this process."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C and SIGTERM are ignored while the block runs. Only for work that is sure to end soon."""

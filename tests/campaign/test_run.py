@@ -167,10 +167,12 @@ def test_acceptance_parity_and_crossover_stand_beside_the_table(kit_user: KitUse
     assert [arm["id"] for arm in report["arms"]] == ["steady", "drafted"]
 
 
-def test_ctrl_c_leaves_nothing_behind_and_the_same_command_goes_on(kit_user: KitUser, image: str) -> None:
+def test_a_lost_terminal_ends_nothing_and_ctrl_c_leaves_nothing_behind(kit_user: KitUser, image: str) -> None:
     plant(kit_user, image, "steady", STUB_TOKEN_MS="12")
     path = write_campaign(kit_user, ["steady"], repeats=8, levels="[1, 4]")
     run = kit_user.start(*words(kit_user, path))
+    run.wait_for("1 of 16 works done")
+    run.send(signal.SIGHUP)
     run.wait_for("2 of 16 works done")
     running = status(kit_user)
     assert (running["running"], running["outcome"]) == (True, None)
