@@ -208,14 +208,14 @@ def judged(number: int, values: Sequence[float], *, wanted: int, reason: Reason 
 
 
 def trial_lines(trials: Iterable[Trial], target: Target, own: Mapping[str, Scalar]) -> list[str]:
-    """The trials, best first; settings that are the stack's own are left out."""
+    """The trials, best first; settings as in the first trial are left out."""
     sign = -1.0 if target.more_is_better else 1.0
     rank = {"complete": 0, "stopped": 1, "failed": 2}
     ordered = sorted(trials, key=lambda t: (rank.get(t.outcome or "", 3), sign * (t.value or 0.0)))
     lines = []
     for trial in ordered:
         changed = [f"{path}={value}" for path, value in trial.settings if own.get(path) != value]
-        words = " ".join(changed) or "the stack's own settings"
+        words = " ".join(changed) or "where the search began"
         value = f"{trial.value:.1f} {target.unit}" if trial.value is not None else "no value"
         why = f": {trial.reason.cause} ({trial.reason.code})" if trial.reason else ""
         early = f" after {len(trial.values)} repeats" if trial.outcome == "stopped" else ""

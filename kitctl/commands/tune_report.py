@@ -1,4 +1,4 @@
-"""What did a search find? The best settings against the stack's own, how sure, and a stack file of them."""
+"""What did a search find? The best settings against where it began, how sure, and a stack file of them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _trial_json(trial: Trial) -> dict[str, object]:
 
 
 def _compared(search: Search, best: Trial, state: State) -> Recommendation | None:
-    """The best trial's throughput against the stack's own settings (trial 0)."""
+    """The best trial's throughput against where the search began (trial 0)."""
     numbers = dict.fromkeys((best.number, 0))
     arms = [Arm(id=arm_name(number), stack=search.stack) for number in numbers]
     results = [result for arm in arms if (result := result_of(state, arm, LOAD)) is not None]
@@ -89,12 +89,12 @@ def _best_lines(
         f"best: trial {best.number}, {best.value:.1f} {search.target.unit} at C={search.target.concurrency}"
     ]
     if not words:
-        return [*lines, "  the stack's own settings are the best that was tried"]
+        return [*lines, "  where the search began is the best that was tried"]
     sets = " ".join(f"--set {word}" for word in words)
     is_ahead = chosen is not None and chosen.winner == arm_name(best.number)
     if is_ahead and search.target.aim is Aim.THROUGHPUT and chosen and chosen.lead_least is not None:
         lines.append(
-            f"  {chosen.lead_least:.1%} above the stack's own settings; {sureness(chosen.confidence)}"
+            f"  {chosen.lead_least:.1%} above where the search began (trial 0); {sureness(chosen.confidence)}"
         )
     return [*lines, f"  try it:  kitctl up {search.stack} {sets}"]
 

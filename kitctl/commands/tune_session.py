@@ -30,7 +30,7 @@ MOST_REPEATED_ASKS = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What is searched. ``own``: where it begins, so that the stack as it is is always measured."""
+    """What is searched. ``own``: where it begins: the stack as it is, where its values are in the space."""
 
     stack: str
     target: Target

@@ -88,7 +88,7 @@ def test_a_resumed_search_knows_all_trials_and_the_open_one() -> None:
     best = best_of(trials, target)
     assert best is not None and best.number == 0
     assert trial_lines(trials, target, {"x": 1}) == [
-        "trial 0: 11.0 output tokens/s, complete: the stack's own settings",
+        "trial 0: 11.0 output tokens/s, complete: where the search began",
         "trial 1: 5.0 output tokens/s, stopped after 1 repeats: x=2",
         "trial 2: no value, None: x=3",
     ]
