@@ -44,9 +44,9 @@ def settle(name: str, seconds: float, *, accept: bool) -> None:
         keep(fault, verdict=fault.verdict, seconds=seconds)
 
 
-def died_s(user: KitUser, told: Told) -> float:
-    """The second at which the engine's main process ended, from the engine's events of the run's project."""
-    since = str(int(told.lines[0][0]) - 5)
+def died_s(user: KitUser, *, since_s: float) -> float:
+    """The second at which the container ended, by the container engine's own event."""
+    since = str(int(since_s) - 5)
     events = docker(
         "events", "--since", since, "--until", str(int(time.time()) + 1), "--filter", "event=die",
         "--format", "{{.TimeNano}} {{.Actor.Attributes.name}}",
@@ -74,7 +74,7 @@ def test_a_start_that_the_engine_refuses(
     told = up_engine(kit_user, *words)
     assert (told.exit_code, verdict_of(told.data)) == (7, verdict), told.lines
     assert kit_user.leftovers() == []
-    settle(name, told.when("engine: ") - died_s(kit_user, told), accept=accept)
+    settle(name, told.when("engine: ") - died_s(kit_user, since_s=told.lines[0][0]), accept=accept)
 
 
 def process_of(user: KitUser, title: str) -> int:
@@ -112,7 +112,8 @@ def test_a_part_of_a_serving_engine_dies(
         at_s, change = watcher.wait_for(state, timeout_s=BY_NAME[name].bound_s + 10)
     if codes is not None:
         assert [found["code"] for found in change["diagnoses"]] == codes
-    settle(name, at_s - hit_s, accept=accept)
+    event_s = died_s(kit_user, since_s=hit_s) if state == "crashed" else hit_s
+    settle(name, at_s - event_s, accept=accept)
     subprocess.run(["docker", "kill", *kit_user.containers()], check=False, capture_output=True)
     assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
     assert kit_user.leftovers() == []
