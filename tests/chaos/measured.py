@@ -32,6 +32,11 @@ def keep_named(name: str, *, seconds: float) -> None:
     keep(BY_NAME[name], verdict=BY_NAME[name].verdict, seconds=seconds)
 
 
+def _time(seconds: float) -> str:
+    """A fatal line may be judged before the process has ended."""
+    return f"{seconds:.2f}" if seconds > 0 else "before its end"
+
+
 def table() -> str:
     """docs/faults.md."""
     known = json.loads(MEASURED.read_text())
@@ -55,7 +60,7 @@ def table() -> str:
         ]
         for fault in faults:
             seen = known.get(fault.name)
-            time = f"{seen['seconds']:.2f}" if seen else "not measured"
+            time = _time(seen["seconds"]) if seen else "not measured"
             lines.append(f"| {fault.does} | {fault.verdict} | {time} | {fault.bound_s:g} |")
     lines += [
         "",

@@ -92,7 +92,7 @@ def test_a_flood_of_log_lines_changes_nothing(kit_user: KitUser, fault_server: s
         watcher.wait_for("ready", timeout_s=10)
         time.sleep(8)
         assert set(watcher.states()) <= {"loading", "ready"} and watcher.states()[-1] == "ready"
-    settle("log-flood", 0.0, accept=accept)
+    settle("log-flood", 0.01, accept=accept)
     end(kit_user)
 
 
