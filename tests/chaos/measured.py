@@ -20,10 +20,10 @@ GROUPS = (
 )
 
 
-def keep(fault: Fault, *, verdict: str, seconds: float) -> None:
+def keep(fault: Fault, *, verdict: str, seconds: float | None) -> None:
     """Note one measurement; the file is sorted, so that only what changed differs."""
     known = json.loads(MEASURED.read_text()) if MEASURED.is_file() else {}
-    known[fault.name] = {"verdict": verdict, "seconds": round(seconds, 2)}
+    known[fault.name] = {"verdict": verdict, "seconds": None if seconds is None else round(seconds, 2)}
     MEASURED.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
 
@@ -32,8 +32,10 @@ def keep_named(name: str, *, seconds: float) -> None:
     keep(BY_NAME[name], verdict=BY_NAME[name].verdict, seconds=seconds)
 
 
-def _time(seconds: float) -> str:
-    """A fatal line may be judged before the process has ended."""
+def _time(seconds: float | None) -> str:
+    """A fatal line may be judged before the process has ended; where nothing is to happen there is no time."""
+    if seconds is None:
+        return "-"
     return f"{seconds:.2f}" if seconds > 0 else "before its end"
 
 
