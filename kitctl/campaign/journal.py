@@ -15,8 +15,8 @@ import msgspec
 from kitctl.campaign.events import Entry, Event
 from kitctl.errors import Exit, KitError
 
-_HEAD, _DIGITS = b'{"sum":"', 16
-_BODY_AT = len(_HEAD) + _DIGITS + len(b'",')
+_HEAD, _MIDDLE, _DIGITS = b'{"sum":"', b'",', 16
+_BODY_AT = len(_HEAD) + _DIGITS + len(_MIDDLE)
 FIRST_SUM = "0" * _DIGITS
 _DECODER = msgspec.json.Decoder(Entry)
 
@@ -35,7 +35,7 @@ def seal(event: Event, *, at: str, number: int, last_sum: str) -> tuple[bytes, s
     """The line of an entry, with its line end, and its sum."""
     body = msgspec.json.encode(Entry(n=number, at=at, event=event))[1:]
     digest = _sum(last_sum, body)
-    return _HEAD + digest.encode() + b'",' + body + b"\n", digest
+    return _HEAD + digest.encode() + _MIDDLE + body + b"\n", digest
 
 
 def _sum(last_sum: str, body: bytes) -> str:
@@ -69,7 +69,8 @@ def _lines(raw: bytes) -> Iterator[bytes]:
 
 def _open(line: bytes, last_sum: str, *, number: int) -> Entry | None:
     """The entry of a line; ``None`` when it is not whole or not the one that must stand here."""
-    if not line.endswith(b"\n") or not line.startswith(_HEAD):
+    is_framed = line.startswith(_HEAD) and line[_BODY_AT - len(_MIDDLE) : _BODY_AT] == _MIDDLE
+    if not is_framed or not line.endswith(b"\n"):
         return None
     body = line[_BODY_AT:-1]
     if line[len(_HEAD) : len(_HEAD) + _DIGITS].decode("ascii", "replace") != _sum(last_sum, body):
