@@ -1,5 +1,7 @@
 """Result files survive an interrupt in the middle of a line, and are read back as they were written."""
 
+from pathlib import Path
+
 import pytest
 from planted import planted_result
 
@@ -60,6 +62,17 @@ def test_steps_that_are_left() -> None:
 def test_names_apart() -> None:
     results = [("d/x.jsonl", RESULT), ("d/y.jsonl", RESULT), ("e/y.jsonl", RESULT)]
     assert [result.head.label for result in named_apart(results)] == ["a (x)", "a (y)", "a (y) #2"]
+
+
+def test_real_result_of_the_cpu_engine() -> None:
+    """Measured on SGLang 0.5.16's CPU engine by /generate; client and server counted the same tokens."""
+    path = Path(__file__).parent.parent / "cases" / "bench" / "kitctl-bench-cpu-engine.jsonl"
+    found = read_result("f", path.read_text())
+    (point,) = found.points
+    assert (point.valid, point.requests, point.server_counter_difference) == (True, 40, 0)
+    assert (point.stops, point.output_tokens_mean) == ({"length": 40}, 64)
+    assert found.head.server is not None and found.head.server["version"] == "0.5.16"
+    assert [repeat.window_completed >= 32 for repeat in found.repeats] == [True]
 
 
 def test_head_is_strict_json() -> None:
