@@ -35,7 +35,7 @@ def smoke_image(kit_dir: str, record: ImageRecord, context: Context) -> ImageRec
     smoke = replace(smoke, checks=(*smoke.checks, *_stack_checks(kit_dir, record)))
     checked = replace(record, smoke=smoke)
     path = save_image_record(checked)
-    write_atomic(path.removesuffix(".json") + ".cdx", _bill_of_materials(kit_dir, checked))
+    write_atomic(path.removesuffix(".json") + ".cdx.json", _bill_of_materials(kit_dir, checked))
     for check in smoke.checks:
         context.say(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
     return checked
