@@ -247,8 +247,28 @@ def _remove_bridge(folder: Path) -> None:
     _run("ip", "link", "delete", _bridge_name(folder), check=False)
 
 
+def _default_bridge() -> list[str]:
+    """Addresses of the machine's own default bridge, ``[]`` without one."""
+    shown = subprocess.run(
+        ["ip", "-4", "-j", "address", "show", "docker0"], capture_output=True, text=True, check=False
+    )
+    links = json.loads(shown.stdout or "[]") if shown.returncode == 0 else []
+    return [f"{a['local']}/{a['prefixlen']}" for link in links for a in link.get("addr_info", [])]
+
+
+def _keep_default_bridge(addresses: list[str]) -> None:
+    """Put the machine's default bridge back: a daemon with another bridge removes it when it starts again (28.5.2)."""
+    if not addresses or _default_bridge():
+        return
+    _run("ip", "link", "add", "docker0", "type", "bridge", check=False)
+    for address in addresses:
+        _run("ip", "address", "add", address, "dev", "docker0", check=False)
+    _run("ip", "link", "set", "docker0", "up")
+
+
 def _start_daemon(host: GpuHost) -> subprocess.Popen[bytes]:
     dockerd, path = _machine_dockerd()
+    (host.folder / "default-bridge").write_text(json.dumps(_default_bridge()))
     env = {
         "PATH": f"{host.folder}/path:{path}",
         "GPU_HOST_COUNT": str(host.count),
@@ -276,6 +296,7 @@ def _wait_for_answer(host: GpuHost, daemon: subprocess.Popen[bytes]) -> None:
         assert daemon.poll() is None, f"dockerd ended: {said[-3000:]}"
         assert time.monotonic() < deadline, f"dockerd does not answer: {said[-3000:]}"
         time.sleep(0.2)
+    _keep_default_bridge(json.loads((host.folder / "default-bridge").read_text()))
 
 
 def _machine_dockerd() -> tuple[str, str]:
