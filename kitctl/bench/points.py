@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from kitctl.bench.validity import (
     counter_difference,
     invalid_reasons,
     notes_of,
+    server_notes,
     sum_counts,
     worst_health,
 )
@@ -74,8 +76,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | None, is_chat: bool,
-             goal: Goal | None = None, limits: Limits | None = None) -> Point:  # fmt: skip
-    """Pool the repeats of one point. ``served``: the model names that the server lists, ``None`` when it does not."""
+             goal: Goal | None = None, limits: Limits | None = None, server: Mapping[str, Any] | None = None,
+             dataset: str | None = None) -> Point:  # fmt: skip
+    """Pool the repeats of one point. ``served``: the model names that the server lists, ``None`` when it does not.
+
+    ``server``: the kept part of its ``/server_info``, for notes.
+    """
     limits = limits or Limits()
     known = all(repeat.unknown_tokens == 0 for repeat in repeats) and any(r.output_tokens for r in repeats)
     rates = [rate for repeat in repeats if (rate := _rate(repeat, "output_tokens")) is not None]
@@ -99,7 +105,7 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
         errors=sum(repeat.errors for repeat in repeats),
         valid=not reasons,
         invalid_reasons=reasons,
-        notes=tuple(notes_of(repeats, limits)),
+        notes=(*notes_of(repeats, limits), *server_notes(repeats[0].concurrency, server, dataset)),
         repeats=len(repeats),
         completed=answered,
         error_kinds=sum_counts(repeat.error_kinds for repeat in repeats),

@@ -91,18 +91,25 @@ def _result(head: Head, repeats: list[Repeat], points: list[Point]) -> ResultFil
 
     Repeats of an interrupted sweep, which has no points yet, make points of what is there.
     """
-    last = {
-        (group[0].concurrency, group[0].request_rate): _pooled(head, group) for group in by_point(repeats)
-    }
+    last = {(group[0].concurrency, group[0].request_rate): pooled(head, group) for group in by_point(repeats)}
     last |= {(point.concurrency, point.request_rate): point for point in points}
     return ResultFile(head=head, points=tuple(sorted(last.values(), key=_load_order)), repeats=tuple(repeats))
 
 
-def _pooled(head: Head, repeats: Sequence[Repeat]) -> Point:
+def pooled(head: Head, repeats: Sequence[Repeat]) -> Point:
+    """A point of its repeats, judged as the head says that they were taken."""
     model = head.spec.model if head.spec is not None else ""
     is_chat = head.spec is not None and head.spec.endpoint is Endpoint.CHAT
     goal = head.spec.goal if head.spec is not None else None
-    return point_of(repeats, model=model, served=head.served_models, is_chat=is_chat, goal=goal)
+    return point_of(
+        repeats,
+        model=model,
+        served=head.served_models,
+        is_chat=is_chat,
+        goal=goal,
+        server=head.server,
+        dataset=head.spec.dataset if head.spec is not None else None,
+    )
 
 
 def read_result(name: str, text: str) -> ResultFile:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -119,6 +120,23 @@ def client_reasons(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
     late = max((repeat.late_ms or 0.0 for repeat in repeats), default=0.0)
     if late > limits.late_ms:
         yield f"schedule-late: requests went out {late:.0f} ms after their time (99th percentile)"
+
+
+def server_notes(
+    concurrency: int | None, server: Mapping[str, Any] | None, dataset: str | None
+) -> Iterable[str]:
+    """What the server's own settings say of a point. ``server``: the kept part of ``/server_info``."""
+    if server is None:
+        return
+    most = server.get("max_running_requests")
+    if (
+        isinstance(most, int)
+        and concurrency is not None
+        and concurrency > most * max(1, server.get("dp_size") or 1)
+    ):
+        yield f"the server runs {most} requests at once, the others wait: the plateau above is its limit, not its speed"
+    if server.get("speculative_algorithm") and dataset == "random":
+        yield "a drafter takes random token ids as it takes no real text: measure it with --dataset kit or a file"
 
 
 def notes_of(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:

@@ -9,15 +9,15 @@ import msgspec
 
 from kitctl import __version__
 from kitctl.bench.measure import Repeat
-from kitctl.bench.points import Point, point_of
+from kitctl.bench.points import Point
 from kitctl.bench.prompts import PromptSet
-from kitctl.bench.results import Head, by_point, line_of, missing_steps, pick_settings, read_result
+from kitctl.bench.results import Head, line_of, missing_steps, pick_settings, read_result
 from kitctl.bench.validity import Limits, client_reasons, first_look
 from kitctl.bench.workload import Endpoint, Spec, Step, spec_hash
 from kitctl.commands.bench_session import Session, find_endpoint, measure_step, warm_up
 from kitctl.commands.server_choice import Server
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.files import read_text_if_there
+from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.http_calls import base_url, server_info
 from kitctl.edge.package_data import package_text
 from kitctl.edge.result_files import append_lines, new_run_id, newest_result, results_dir, utc_now
@@ -61,17 +61,8 @@ def run_sweep(sweep: Sweep, context: Context) -> tuple[tuple[Point, ...], str]:
     say(f"results go to {path} (after an interrupt, --resume goes on with it)")
     if done:
         say(f"going on with {path}: {len(done)} of {len(sweep.steps)} repeats are done")
-    repeats = [*done, *_measure_all(session, missing_steps(steps, done), path)]
-    points = tuple(
-        point_of(
-            group,
-            model=spec.model,
-            served=sweep.server.served,
-            is_chat=endpoint is Endpoint.CHAT,
-            goal=spec.goal,
-        )
-        for group in by_point(repeats)
-    )
+    _measure_all(session, missing_steps(steps, done), path)
+    points = read_result(path, read_text(path)).points
     append_lines(path, [line_of(point) for point in points])
     return points, path
 
@@ -111,9 +102,8 @@ def _head(sweep: Sweep, spec: Spec, digest: str, run_id: str) -> Head:
     )
 
 
-def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> list[Repeat]:
+def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> None:
     ramps: dict[tuple[int | None, float | None], float] = {}
-    repeats: list[Repeat] = []
     begun = monotonic_s()
     for number, step in enumerate(steps):
         key = (step.concurrency, step.request_rate)
@@ -122,10 +112,8 @@ def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> list[R
             ramps[key] = warm_up(session, step)
         repeat = measure_calmly(session, step, ramps[key])
         append_lines(path, [line_of(repeat)])
-        repeats.append(repeat)
         left_s = (monotonic_s() - begun) / (number + 1) * (len(steps) - number - 1)
         session.say(f"{step.name} repeat {step.repeat + 1}: {figures(repeat)}; about {left_s:.0f} s left")
-    return repeats
 
 
 def measure_calmly(session: Session, step: Step, ramp_s: float) -> Repeat:

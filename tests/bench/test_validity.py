@@ -7,7 +7,7 @@ import pytest
 
 from kitctl.bench.counters import Counters
 from kitctl.bench.measure import Gpu, Health, Repeat, StreamRate
-from kitctl.bench.validity import Limits, invalid_reasons, notes_of
+from kitctl.bench.validity import Limits, invalid_reasons, notes_of, server_notes
 
 CALM = Health(processes=1, cpu_share=0.2, cpu_us_per_chunk=20, lag_mean_ms=0.1, lag_p99_ms=1, lag_max_ms=2)
 GOOD = Repeat(
@@ -115,3 +115,13 @@ def test_notes() -> None:
         "GPU clocks were held back: power cap",
     ]
     assert list(notes_of([GOOD] * 3, Limits())) == []
+
+
+def test_notes_on_the_servers_own_limits() -> None:
+    server = {"max_running_requests": 16, "speculative_algorithm": "DFLASH"}
+    assert list(server_notes(8, server, "kit")) == []
+    assert list(server_notes(32, server, "random")) == [
+        "the server runs 16 requests at once, the others wait: the plateau above is its limit, not its speed",
+        "a drafter takes random token ids as it takes no real text: measure it with --dataset kit or a file",
+    ]
+    assert list(server_notes(32, None, "random")) == []
