@@ -22,7 +22,14 @@ IS_GPU = ASKED["stage"] == "gpu"
 SITE = Path(sysconfig.get_paths()["purelib"])
 WORK = Path(tempfile.mkdtemp())
 MODULES = ["torch", "transformers", "triton", "xgrammar", "sgl_kernel", "sglang.srt.server_args"]
-GPU_MODULES = ["flashinfer", "tvm_ffi", "deep_gemm", "torchao", "openai_harmony", "llguidance"]
+GPU_MODULES = {
+    "flashinfer": "flashinfer-python",
+    "tvm_ffi": "apache-tvm-ffi",
+    "deep_gemm": "sgl-deep-gemm",
+    "torchao": "torchao",
+    "openai_harmony": "openai-harmony",
+    "llguidance": "llguidance",
+}
 KERNEL = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
@@ -49,6 +56,11 @@ def tail(done: subprocess.CompletedProcess[str]) -> str:
     return " | ".join((done.stderr or done.stdout).strip().splitlines()[-3:])
 
 
+def plain(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 def run_user() -> str:
     need(os.getuid() != 0, "the image runs as root")
     return f"uid {os.getuid()}"
@@ -71,16 +83,14 @@ def requirements() -> str:
     """As ``pip check``; the cpu stage lacks packages on purpose, so there only versions are judged."""
     from packaging.requirements import Requirement
 
-    known = {
-        dist.metadata["Name"].lower().replace("_", "-"): dist.version for dist in metadata.distributions()
-    }
+    known = {plain(dist.metadata["Name"]): dist.version for dist in metadata.distributions()}
     broken = []
     for dist in metadata.distributions():
         for text in dist.requires or ():
             wish = Requirement(text)
             if wish.marker is not None and not wish.marker.evaluate({"extra": ""}):
                 continue
-            found = known.get(wish.name.lower().replace("_", "-"))
+            found = known.get(plain(wish.name))
             if found is None and IS_GPU:
                 broken.append(f"{dist.metadata['Name']} needs {wish.name}")
             if found is not None and not wish.specifier.contains(found, prereleases=True):
@@ -90,10 +100,14 @@ def requirements() -> str:
 
 
 def imports() -> str:
-    code = f"import importlib\nfor name in {MODULES + (GPU_MODULES if IS_GPU else [])}: importlib.import_module(name)"
+    """The modules that the engine needs; of the GPU's those whose package this pin set holds."""
+    more = (
+        [module for module, package in GPU_MODULES.items() if package in ASKED["versions"]] if IS_GPU else []
+    )
+    code = f"import importlib\nfor name in {MODULES + more}: importlib.import_module(name)"
     done = run(sys.executable, "-c", code)
     need(done.returncode == 0, tail(done))
-    return ", ".join(MODULES + (GPU_MODULES if IS_GPU else []))
+    return ", ".join(MODULES + more)
 
 
 def cuda_build() -> str:
