@@ -1,5 +1,6 @@
 """Fixtures that several folders of tests share, and the flag that accepts changed gold files."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from stub_engine.image import stub_image
 __all__ = ["gpu_host", "gpuless_host", "nvlink_host"]
 settings.register_profile("kitctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kitctl")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches the processes that tests start, also where a shell started pytest in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
