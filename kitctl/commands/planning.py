@@ -9,6 +9,7 @@ from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
 from kitctl.commands.memory_judging import Shapes, judge_drafter, judge_load, judge_memory
+from kitctl.edge.docker_engine import image_id
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.host_data import load_host_tables
@@ -32,7 +33,7 @@ from kitctl.plan.engine_rules import check_rules, read_rules
 from kitctl.plan.flag_spelling import read_spellings
 from kitctl.plan.host_checks import check_host
 from kitctl.plan.host_need import need_of_plan
-from kitctl.plan.image_choice import choose_image
+from kitctl.plan.image_choice import choose_image, read_image_sizes
 from kitctl.plan.load_need import load_findings
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.placement import Placement, place_stack
@@ -148,7 +149,15 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     load = judge_load(plan, entries)
     findings = (
         *placement.findings,
-        *judge(plan, placement, facts, shapes, store_dir=store_dir, ram_bytes=load.ram_bytes),
+        *judge(
+            plan,
+            placement,
+            facts,
+            shapes,
+            store_dir=store_dir,
+            ram_bytes=load.ram_bytes,
+            lacks_image=args.facts is None and image.name is not None and not is_on_engine(image.reference),
+        ),
         *load_findings(load, start_period_s=stack.serve.start_period_s),
         *judge_drafter(plan, entries=entries, shapes=shapes),
         *memory.findings,
@@ -213,7 +222,14 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
 
 
 def judge(
-    plan: Plan, placement: Placement, facts: HostFacts, shapes: Shapes, *, store_dir: str, ram_bytes: int
+    plan: Plan,
+    placement: Placement,
+    facts: HostFacts,
+    shapes: Shapes,
+    *,
+    store_dir: str,
+    ram_bytes: int,
+    lacks_image: bool,
 ) -> tuple[Finding, ...]:
     """All checks, each run whatever the others say."""
     models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
@@ -224,7 +240,9 @@ def judge(
         image_cuda=plan.image.cuda,
         image_archs=plan.image.archs,
         own_project=plan.project,
-        disk_bytes={store_dir: missing} if missing else None,
+        disk_bytes=_bytes_to_write(
+            plan, facts, store_dir=store_dir, missing_bytes=missing, lacks_image=lacks_image
+        ),
         ram_bytes=ram_bytes,
         graph_file=read_text_if_there(plan.environment.get("NCCL_GRAPH_FILE", "")),
     )
@@ -234,6 +252,27 @@ def judge(
         *judge_engine(plan, placement, shapes),
         *check_host(facts, need=need, tables=load_host_tables()),
     )
+
+
+def _bytes_to_write(
+    plan: Plan, facts: HostFacts, *, store_dir: str, missing_bytes: int, lacks_image: bool
+) -> dict[str, int]:
+    """Models into the store, and the image into the engine's root when it is not there yet."""
+    needed = {store_dir: missing_bytes} if missing_bytes else {}
+    root = facts.engine.root_dir if facts.engine is not None else None
+    sizes = read_image_sizes(package_text("image_sizes.toml"))
+    size = sizes.get(plan.image.release or "", {}).get(plan.image.stage)
+    if root and size and lacks_image:
+        needed[root] = needed.get(root, 0) + size
+    return needed
+
+
+def is_on_engine(reference: str) -> bool:
+    """Whether the engine in use holds the image; unknown counts as there, since nothing can be built then."""
+    try:
+        return image_id(reference) is not None
+    except KitError:
+        return True
 
 
 def judge_engine(plan: Plan, placement: Placement, shapes: Shapes) -> tuple[Finding, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+
+import msgspec
 
 from kitctl.kit.pins import LOCK_FILES, Stage, choose_release, image_tag, load_pin_set, read_pins
 from kitctl.kit.stack import Stack
@@ -32,3 +35,8 @@ def choose_image(stack: Stack, request: Request, *, pin_texts: Mapping[str, str]
         cuda=pin_set.entry.cuda,
         archs=pin_set.entry.arch if stack.image.stage == Stage.GPU else None,
     )
+
+
+def read_image_sizes(text: str) -> dict[str, dict[str, int]]:
+    """Bytes on the engine's disk by release and stage, from ``data/image_sizes.toml``."""
+    return msgspec.convert(tomllib.loads(text), dict[str, dict[str, int]])

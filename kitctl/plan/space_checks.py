@@ -71,17 +71,28 @@ def _holder(listener: Listener) -> str:
 
 
 def _check_disk(facts: HostFacts, need: HostNeed, tables: HostTables) -> Iterator[Finding]:
+    """Everything that is to be written to one file system must fit into it together."""
     margin = tables.limits.disk_margin_bytes
+    seen = {disk.path: disk for disk in facts.disks or ()}
+    by_filesystem: dict[str, dict[str, int]] = {}
     for path, needed in need.disk_bytes.items():
-        disk = next((disk for disk in facts.disks or () if disk.path == path), None)
-        if disk is None or needed <= 0 or disk.free_bytes >= needed + margin:
+        if path in seen and needed > 0:
+            by_filesystem.setdefault(seen[path].filesystem or path, {})[path] = needed
+    for filesystem, parts in by_filesystem.items():
+        disk, needed = seen[next(iter(parts))], sum(parts.values())
+        if disk.free_bytes >= needed + margin:
             continue
         yield tables.book.tell(
             "disk-too-small",
-            f"{path}: {disk.free_bytes} bytes free on {disk.filesystem or 'its disk'}",
+            f"{disk.path}: {disk.free_bytes} bytes free on {disk.filesystem or 'its disk'}",
             f"{needed} bytes to be written, {margin} to be left free",
+            *(
+                f"{size_text(part)} of it to {path} on {filesystem}"
+                for path, part in parts.items()
+                if len(parts) > 1
+            ),
             where="disks",
-            path=path,
+            path=disk.path,
             free=size_text(disk.free_bytes),
             needed=size_text(needed + margin),
         )
