@@ -27,6 +27,7 @@ from typing import Literal
 HERE = Path(__file__).parent
 IMAGE = "gpuhost/busybox:1"
 PREFIX = "kitgpu-"
+BRIDGE_NOTE = "default-bridge"
 NVIDIA_MAJOR = 195
 CLASSES = {
     "pcie": {
@@ -117,6 +118,7 @@ def stop(folder: Path) -> None:
     for mount in _mounts_below(folder):
         subprocess.run(["umount", "-l", mount], check=False)
     _remove_bridge(folder)
+    _keep_default_bridge(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -256,8 +258,10 @@ def _default_bridge() -> list[str]:
     return [f"{a['local']}/{a['prefixlen']}" for link in links for a in link.get("addr_info", [])]
 
 
-def _keep_default_bridge(addresses: list[str]) -> None:
-    """Put the machine's default bridge back: a daemon with another bridge removes it when it starts again (28.5.2)."""
+def _keep_default_bridge(folder: Path) -> None:
+    """Put the machine's default bridge back: a daemon with another bridge removes it when it is restarted (28.5.2)."""
+    note = folder / BRIDGE_NOTE
+    addresses = json.loads(note.read_text()) if note.exists() else []
     if not addresses or _default_bridge():
         return
     _run("ip", "link", "add", "docker0", "type", "bridge", check=False)
@@ -268,7 +272,8 @@ def _keep_default_bridge(addresses: list[str]) -> None:
 
 def _start_daemon(host: GpuHost) -> subprocess.Popen[bytes]:
     dockerd, path = _machine_dockerd()
-    (host.folder / "default-bridge").write_text(json.dumps(_default_bridge()))
+    if not (host.folder / BRIDGE_NOTE).exists():
+        (host.folder / BRIDGE_NOTE).write_text(json.dumps(_default_bridge()))
     env = {
         "PATH": f"{host.folder}/path:{path}",
         "GPU_HOST_COUNT": str(host.count),
@@ -296,7 +301,7 @@ def _wait_for_answer(host: GpuHost, daemon: subprocess.Popen[bytes]) -> None:
         assert daemon.poll() is None, f"dockerd ended: {said[-3000:]}"
         assert time.monotonic() < deadline, f"dockerd does not answer: {said[-3000:]}"
         time.sleep(0.2)
-    _keep_default_bridge(json.loads((host.folder / "default-bridge").read_text()))
+    _keep_default_bridge(host.folder)
 
 
 def _machine_dockerd() -> tuple[str, str]:
