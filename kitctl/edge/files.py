@@ -25,8 +25,15 @@ def read_text(path: str) -> str:
 
 
 def read_text_if_there(path: str) -> str | None:
-    """The file's text, or ``None`` when there is no such file."""
-    return read_text(path) if Path(path).is_file() else None
+    """The file's text, or ``None`` when there is no such file, or none any more by the time it is read."""
+    if not Path(path).is_file():
+        return None
+    try:
+        return read_text(path)
+    except KitError:
+        if Path(path).exists():
+            raise
+        return None
 
 
 def write_atomic(path: str, text: str, *, mode: int = 0o644) -> None:
