@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 from kitctl.commands.memory_judging import stated_weights
-from kitctl.commands.planning import model_entries, read_facts, read_shapes
+from kitctl.commands.judging import read_shapes
+from kitctl.commands.planning import model_entries, read_facts
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text_if_there, write_atomic
 from kitctl.edge.kit_files import find_kit, load_pin_texts
