@@ -1,113 +1,117 @@
-"""Every check of a plan: its own choices, models, engine rules, host. All run, whatever the others say."""
+"""Ask the engine inside its image about the launch lines of stacks: what check, build and smoke share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from kitctl.commands.memory_judging import Shapes
-from kitctl.edge.docker_engine import image_id
-from kitctl.edge.files import read_text_if_there
-from kitctl.edge.host_data import load_host_tables
-from kitctl.edge.package_data import package_text, package_text_if_there
-from kitctl.errors import KitError
+from kitctl.commands.planning import Planned, load_kit, model_entries, place_model
+from kitctl.edge.files import read_text
+from kitctl.edge.inside import how_it_ended, run_inside
+from kitctl.edge.kit_files import load_kit_texts, load_pin_texts
+from kitctl.edge.store_files import default_store
 from kitctl.finding import Finding
 from kitctl.host.facts import HostFacts
+from kitctl.kit.catalog import resolve_stack, stack_names
 from kitctl.kit.demo_model import demo_config
-from kitctl.kit.drafter_facts import read_drafter_facts
-from kitctl.kit.flag_table import read_flag_table
-from kitctl.kit.model_facts import read_model_facts
-from kitctl.kit.models_lock import ModelEntry
-from kitctl.plan.engine_rules import check_rules, read_rules
-from kitctl.plan.host_checks import check_host
-from kitctl.plan.host_need import need_of_plan
-from kitctl.plan.image_choice import read_image_sizes
-from kitctl.plan.own_checks import check_plan
-from kitctl.plan.placement import Placement
-from kitctl.plan.types import Plan
+from kitctl.kit.models_lock import LockState
+from kitctl.kit.pins import PinFile, Stage
+from kitctl.plan.argument_check import (
+    Answer,
+    Imitated,
+    answer_findings,
+    argument_case,
+    argument_question,
+    read_answers,
+)
+from kitctl.plan.engine_command import engine_path
+from kitctl.plan.image_choice import choose_image
+from kitctl.plan.placement import place_stack
+from kitctl.plan.planner import compose_plan
+from kitctl.plan.rehearsal import resolve_for_host
+from kitctl.plan.types import Plan, Request
 
 
-def judge(
-    plan: Plan,
-    placement: Placement,
-    facts: HostFacts,
-    shapes: Shapes,
-    *,
-    store_dir: str,
-    ram_bytes: int,
-    lacks_image: bool,
-) -> tuple[Finding, ...]:
-    """All checks, each run whatever the others say."""
-    models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
-    missing = sum(model.missing_bytes or 0 for model in plan.models)
-    need = need_of_plan(
-        plan,
-        overlays=placement.overlays,
-        image_cuda=plan.image.cuda,
-        image_archs=plan.image.archs,
-        own_project=plan.project,
-        disk_bytes=_bytes_to_write(
-            plan, facts, store_dir=store_dir, missing_bytes=missing, lacks_image=lacks_image
-        ),
-        ram_bytes=ram_bytes,
-        graph_file=read_text_if_there(plan.environment.get("NCCL_GRAPH_FILE", "")),
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """The engine's answers and what they mean."""
+
+    answers: tuple[Answer, ...]
+    findings: tuple[Finding, ...]
+
+
+def plan_without_host(
+    kit_dir: str, stack: str, *, settings: tuple[tuple[str, Any], ...], rehearse: bool
+) -> Planned:
+    """The plan of a stack for no host in particular: what its launch line is anywhere."""
+    request = Request(stack=stack, settings=settings, rehearse=rehearse)
+    kit = load_kit(kit_dir)
+    hosted = resolve_for_host(kit.texts, request, kit.overlays)
+    store = default_store()
+    entries = model_entries(kit_dir, hosted.resolved.stack)
+    facts = HostFacts()
+    own = hosted.resolved.stack
+    plan = compose_plan(
+        request,
+        kit=kit,
+        hosted=hosted,
+        placement=place_stack(own, request, overlays=kit.overlays, facts=facts),
+        image=choose_image(own, request, pin_texts=load_pin_texts(kit_dir, own.image.name)),
+        models=tuple(place_model(entry, role, store) for role, entry in entries.items()),
+        facts=facts,
     )
-    return (
-        *check_plan(plan),
-        *models,
-        *judge_engine(plan, placement, shapes),
-        *check_host(facts, need=need, tables=load_host_tables()),
+    return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store)
+
+
+def plans_of_image(kit_dir: str, image: str, *, release: str, stage: str) -> tuple[Planned, ...]:
+    """Every stack of the kit that this image serves: on GPUs, or on the processor as itself or as a rehearsal."""
+    texts = load_kit_texts(kit_dir)
+    found = []
+    for name in stack_names(texts):
+        stack = resolve_stack(texts, name).stack
+        if stack.image.name != image or stack.image.reference:
+            continue
+        settings = (("image.release", release),)
+        if stack.image.stage == stage:
+            found.append(plan_without_host(kit_dir, name, settings=settings, rehearse=False))
+        elif stage == Stage.CPU:
+            found.append(plan_without_host(kit_dir, name, settings=settings, rehearse=True))
+    return tuple(found)
+
+
+def model_configs(planned: Planned) -> dict[str, str]:
+    """Each model's folder in the container to the text of its config.json, as the lock holds it."""
+    return {engine_path(model): _config(planned, model.role) for model in planned.plan.models}
+
+
+def _config(planned: Planned, role: str) -> str:
+    entry = planned.entries[role]
+    if entry.state is LockState.GENERATED:
+        return demo_config()
+    return entry.config_json or "{}"
+
+
+def imitated_gpus(plan: Plan, pins: PinFile, archs: tuple[str, ...]) -> tuple[Imitated | None, ...]:
+    """The GPUs to imitate for a plan: none for one without GPUs, else as many as its layout needs of each arch."""
+    if plan.image.stage == Stage.CPU:
+        return (None,)
+    layout = plan.stack.parallel
+    gpus = layout.tp * layout.pp * layout.dp
+    return tuple(Imitated(arch=arch, gpus=gpus, memory_mib=pins.memory_mib[arch]) for arch in archs)
+
+
+def judge_launch_lines(
+    reference: str, kit_dir: str, planned: tuple[Planned, ...], *, pins: PinFile, archs: tuple[str, ...]
+) -> Judged:
+    """Put every plan's launch line to the engine in ``reference``, on each arch that it names."""
+    cases = [
+        argument_case(one.plan, configs=model_configs(one), imitated=imitated)
+        for one in planned
+        for imitated in imitated_gpus(one.plan, pins, one.plan.stack.archs or archs)
+    ]
+    program = read_text(f"{kit_dir}/images/{pins.image}/inside/resolve_arguments.py")
+    done = run_inside(reference, program, argument_question(cases))
+    answers = read_answers(done.stdout)
+    return Judged(
+        answers=answers, findings=answer_findings(answers, asked=len(cases), ended=how_it_ended(done))
     )
-
-
-def _bytes_to_write(
-    plan: Plan, facts: HostFacts, *, store_dir: str, missing_bytes: int, lacks_image: bool
-) -> dict[str, int]:
-    """Models into the store, and the image into the engine's root when it is not there yet."""
-    needed = {store_dir: missing_bytes} if missing_bytes else {}
-    root = facts.engine.root_dir if facts.engine is not None else None
-    sizes = read_image_sizes(package_text("image_sizes.toml"))
-    size = sizes.get(plan.image.release or "", {}).get(plan.image.stage)
-    if root and size and lacks_image:
-        needed[root] = needed.get(root, 0) + size
-    return needed
-
-
-def is_on_engine(reference: str) -> bool:
-    """Whether the engine in use holds the image; unknown counts as there, since nothing can be built then."""
-    try:
-        return image_id(reference) is not None
-    except KitError:
-        return True
-
-
-def judge_engine(plan: Plan, placement: Placement, shapes: Shapes) -> tuple[Finding, ...]:
-    """What the pinned engine would refuse late or accept silently, and whether the drafter fits its target."""
-    release = plan.image.release or ""
-    table = package_text_if_there(f"flags/{release}.json")
-    return check_rules(
-        plan.stack,
-        book=read_rules(package_text("engine_rules.yaml")),
-        release=release,
-        argv=plan.argv,
-        archs=placement.archs,
-        model=shapes.target,
-        drafter=shapes.drafter,
-        environment=plan.environment,
-        gpu_count=len(plan.gpus.ids) if placement.gpus is not None and not placement.gpus.findings else None,
-        links=placement.links,
-        flag_table=read_flag_table(table, source=f"flags/{release}.json") if table else None,
-    )
-
-
-def read_shapes(entries: Mapping[str, ModelEntry]) -> Shapes:
-    """The models' config.json. Raises KitError ``model-config`` (exit 2)."""
-    drafter = entries.get("drafter")
-    return Shapes(
-        target=read_model_facts(config_text(entries["target"]), source=entries["target"].repo),
-        drafter=read_drafter_facts(config_text(drafter), source=drafter.repo) if drafter else None,
-    )
-
-
-def config_text(entry: ModelEntry) -> str:
-    """The model's config.json: the lock holds it, or the kit makes it."""
-    return entry.config_json if entry.config_json is not None else demo_config()

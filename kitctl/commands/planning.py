@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
-from kitctl.commands.judging import is_on_engine, judge, read_shapes
 from kitctl.commands.memory_judging import judge_drafter, judge_load, judge_memory
+from kitctl.commands.plan_checks import is_on_engine, judge, read_shapes
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kitctl.commands.judging import read_shapes
 from kitctl.commands.memory_judging import stated_weights
+from kitctl.commands.plan_checks import read_shapes
 from kitctl.commands.planning import model_entries, read_facts
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text_if_there, write_atomic

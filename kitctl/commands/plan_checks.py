@@ -1,0 +1,113 @@
+"""Every check of a plan: its own choices, models, engine rules, host. All run, whatever the others say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kitctl.commands.memory_judging import Shapes
+from kitctl.edge.docker_engine import image_id
+from kitctl.edge.files import read_text_if_there
+from kitctl.edge.host_data import load_host_tables
+from kitctl.edge.package_data import package_text, package_text_if_there
+from kitctl.errors import KitError
+from kitctl.finding import Finding
+from kitctl.host.facts import HostFacts
+from kitctl.kit.demo_model import demo_config
+from kitctl.kit.drafter_facts import read_drafter_facts
+from kitctl.kit.flag_table import read_flag_table
+from kitctl.kit.model_facts import read_model_facts
+from kitctl.kit.models_lock import ModelEntry
+from kitctl.plan.engine_rules import check_rules, read_rules
+from kitctl.plan.host_checks import check_host
+from kitctl.plan.host_need import need_of_plan
+from kitctl.plan.image_choice import read_image_sizes
+from kitctl.plan.own_checks import check_plan
+from kitctl.plan.placement import Placement
+from kitctl.plan.types import Plan
+
+
+def judge(
+    plan: Plan,
+    placement: Placement,
+    facts: HostFacts,
+    shapes: Shapes,
+    *,
+    store_dir: str,
+    ram_bytes: int,
+    lacks_image: bool,
+) -> tuple[Finding, ...]:
+    """All checks, each run whatever the others say."""
+    models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
+    missing = sum(model.missing_bytes or 0 for model in plan.models)
+    need = need_of_plan(
+        plan,
+        overlays=placement.overlays,
+        image_cuda=plan.image.cuda,
+        image_archs=plan.image.archs,
+        own_project=plan.project,
+        disk_bytes=_bytes_to_write(
+            plan, facts, store_dir=store_dir, missing_bytes=missing, lacks_image=lacks_image
+        ),
+        ram_bytes=ram_bytes,
+        graph_file=read_text_if_there(plan.environment.get("NCCL_GRAPH_FILE", "")),
+    )
+    return (
+        *check_plan(plan),
+        *models,
+        *judge_engine(plan, placement, shapes),
+        *check_host(facts, need=need, tables=load_host_tables()),
+    )
+
+
+def _bytes_to_write(
+    plan: Plan, facts: HostFacts, *, store_dir: str, missing_bytes: int, lacks_image: bool
+) -> dict[str, int]:
+    """Models into the store, and the image into the engine's root when it is not there yet."""
+    needed = {store_dir: missing_bytes} if missing_bytes else {}
+    root = facts.engine.root_dir if facts.engine is not None else None
+    sizes = read_image_sizes(package_text("image_sizes.toml"))
+    size = sizes.get(plan.image.release or "", {}).get(plan.image.stage)
+    if root and size and lacks_image:
+        needed[root] = needed.get(root, 0) + size
+    return needed
+
+
+def is_on_engine(reference: str) -> bool:
+    """Whether the engine in use holds the image; unknown counts as there, since nothing can be built then."""
+    try:
+        return image_id(reference) is not None
+    except KitError:
+        return True
+
+
+def judge_engine(plan: Plan, placement: Placement, shapes: Shapes) -> tuple[Finding, ...]:
+    """What the pinned engine would refuse late or accept silently, and whether the drafter fits its target."""
+    release = plan.image.release or ""
+    table = package_text_if_there(f"flags/{release}.json")
+    return check_rules(
+        plan.stack,
+        book=read_rules(package_text("engine_rules.yaml")),
+        release=release,
+        argv=plan.argv,
+        archs=placement.archs,
+        model=shapes.target,
+        drafter=shapes.drafter,
+        environment=plan.environment,
+        gpu_count=len(plan.gpus.ids) if placement.gpus is not None and not placement.gpus.findings else None,
+        links=placement.links,
+        flag_table=read_flag_table(table, source=f"flags/{release}.json") if table else None,
+    )
+
+
+def read_shapes(entries: Mapping[str, ModelEntry]) -> Shapes:
+    """The models' config.json. Raises KitError ``model-config`` (exit 2)."""
+    drafter = entries.get("drafter")
+    return Shapes(
+        target=read_model_facts(config_text(entries["target"]), source=entries["target"].repo),
+        drafter=read_drafter_facts(config_text(drafter), source=drafter.repo) if drafter else None,
+    )
+
+
+def config_text(entry: ModelEntry) -> str:
+    """The model's config.json: the lock holds it, or the kit makes it."""
+    return entry.config_json if entry.config_json is not None else demo_config()
