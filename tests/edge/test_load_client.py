@@ -38,8 +38,8 @@ def drive(
 
 
 def calm() -> bool:
-    """Whether a core is free. Otherwise the server reads requests late, which its stamps cannot know."""
-    return os.getloadavg()[0] < (os.cpu_count() or 1) * 0.75
+    """Whether KITCTL_CALM says that a core is free. Otherwise the server reads late, which its stamps cannot know."""
+    return os.environ.get("KITCTL_CALM") == "1"
 
 
 @pytest.mark.parametrize(("streams", "ramp_s"), [(1, 0.0), (64, 1.0), (64, 0.0), (256, 1.0), (600, 1.0)])
