@@ -153,12 +153,8 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
         *judge_drafter(plan, entries=entries, shapes=shapes),
         *memory.findings,
     )
-    plan = replace(
-        plan,
-        findings=without_skipped(findings, frozenset(args.skip)),
-        memory=memory.json(),
-        load=load.json(),
-    )
+    told = without_skipped(findings, frozenset(args.skip))
+    plan = replace(plan, findings=told, memory=memory.json(), load=load.json())
     return Planned(plan=plan, kit_dir=kit_dir, kit=kit, facts=facts, entries=entries, store_dir=store_dir)
 
 
