@@ -51,7 +51,7 @@ def build_plain(context_dir: str, *, reference: str, build_args: Mapping[str, st
     """Build a folder with a Dockerfile that fetches nothing. Raises KitError ``build-failed`` (exit 4)."""
     options = {
         "build_args": dict(build_args),
-        "output": {"type": "image", "name": reference, "rewrite-timestamp": "true"},
+        "output": {"type": "image", "name": reference},
     }
     _build(context_dir, options, secrets={}, on_line=lambda line: None, what=reference)
 
