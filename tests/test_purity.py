@@ -19,7 +19,7 @@ EDGE_ONLY_ATTRIBUTES = {
     ("datetime", "now"),
     ("sys", "stdout"),
 }
-STAGES = ["kit", "host", "plan", "render", "watch", "bench", "store", "campaign"]
+STAGES = ["kit", "host", "plan", "render", "watch", "bench", "store", "campaign", "bundle"]
 ORDER = {"kit": 0, "host": 0, "plan": 1, "render": 2, "campaign": 3}
 
 

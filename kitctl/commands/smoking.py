@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from kitctl.commands.building import load_pin_file, load_pins
 from kitctl.commands.judging import judge_launch_lines, plans_of_image
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.files import read_text, write_atomic
-from kitctl.edge.image_store import save_image_record
+from kitctl.edge.files import read_text
+from kitctl.edge.image_store import save_bill, save_image_record
 from kitctl.edge.inside import how_it_ended, run_inside
 from kitctl.edge.kit_files import load_pin_texts
 from kitctl.edge.runs import now_utc
@@ -34,8 +34,8 @@ def smoke_image(kit_dir: str, record: ImageRecord, context: Context) -> ImageRec
     smoke = read_smoke(done.stdout, image_id=record.image_id, at=now_utc(), ended=how_it_ended(done))
     smoke = replace(smoke, checks=(*smoke.checks, *_stack_checks(kit_dir, record)))
     checked = replace(record, smoke=smoke)
-    path = save_image_record(checked)
-    write_atomic(path.removesuffix(".json") + ".cdx.json", _bill_of_materials(kit_dir, checked))
+    save_image_record(checked)
+    save_bill(checked, bill_of_materials(kit_dir, checked))
     for check in smoke.checks:
         context.say(f"  {'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}")
     return checked
@@ -51,7 +51,8 @@ def _stack_checks(kit_dir: str, record: ImageRecord) -> tuple[SmokeCheck, ...]:
     return launch_line_checks(judged.answers, judged.findings, seconds=monotonic_s() - started)
 
 
-def _bill_of_materials(kit_dir: str, record: ImageRecord) -> str:
+def bill_of_materials(kit_dir: str, record: ImageRecord) -> str:
+    """The packages in the image, listed inside it now. Raises KitError ``image-unreadable`` (exit 4)."""
     program = read_text(f"{kit_dir}/images/{record.image}/inside/list_contents.py")
     done = run_inside(record.image_id, program, "packages")
     return sbom_text(read_contents(done.stdout or done.stderr, reference=record.reference), record)

@@ -32,6 +32,11 @@ def ensure_demo_model(folder: str) -> str:
     return demo_hash(files)
 
 
+def holds_demo_model(folder: str) -> bool:
+    """Whether ``folder`` holds the demo model's files, byte for byte."""
+    return _holds(Path(folder), demo_files())
+
+
 def _holds(place: Path, files: dict[str, bytes]) -> bool:
     return all(
         (place / name).is_file() and (place / name).read_bytes() == data for name, data in files.items()

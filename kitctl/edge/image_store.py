@@ -7,7 +7,7 @@ from typing import Any
 
 from kitctl.edge.docker_client import engine_calls
 from kitctl.edge.environment import state_dir
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import read_text_if_there, write_atomic
 from kitctl.edge.process import run_process
 from kitctl.kit.image_record import ImageRecord, Layer, read_image_record, record_text
 
@@ -27,14 +27,25 @@ def _step(created_by: str) -> str:
 
 def save_image_record(record: ImageRecord) -> str:
     """Write the record; returns its path."""
-    path = str(_records() / f"{record.reference.replace('/', '_').replace(':', '_')}.json")
+    path = f"{_place(record.reference)}.json"
     write_atomic(path, record_text(record))
     return path
 
 
+def save_bill(record: ImageRecord, text: str) -> None:
+    """Write the image's bill of materials beside its record."""
+    write_atomic(f"{_place(record.reference)}.cdx.json", text)
+
+
+def load_bill(record: ImageRecord) -> str | None:
+    """The image's bill of materials, ``None`` where none was written."""
+    return read_text_if_there(f"{_place(record.reference)}.cdx.json")
+
+
 def load_image_records() -> tuple[ImageRecord, ...]:
     """Every readable record, by reference."""
-    files = sorted(_records().glob("*.json")) if _records().is_dir() else []
+    found = sorted(_records().glob("*.json")) if _records().is_dir() else []
+    files = [path for path in found if not path.name.endswith(".cdx.json")]
     read = (read_image_record(path.read_text(encoding="utf-8")) for path in files)
     return tuple(record for record in read if record is not None)
 
@@ -54,6 +65,11 @@ def source_revision(kit_dir: str) -> str | None:
     """The kit's commit, or ``None`` outside a repository."""
     found = run_process(("git", "-C", kit_dir, "rev-parse", "HEAD"), timeout_s=10)
     return found.stdout.strip() if found.ok else None
+
+
+def _place(reference: str) -> Path:
+    """Where the record of an image lies, without its suffix."""
+    return _records() / reference.replace("/", "_").replace(":", "_")
 
 
 def _records() -> Path:

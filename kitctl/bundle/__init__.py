@@ -1,0 +1,1 @@
+"""What a bundle holds: pure rules of its manifest, parts and images."""
