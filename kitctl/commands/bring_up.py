@@ -23,13 +23,14 @@ from kitctl.commands.up_results import (
     record_ready,
     silent_result,
 )
-from kitctl.edge.clock import monotonic_s, sleep_s, wall_clock_s
+from kitctl.edge.clock import monotonic_s, sleep_s
 from kitctl.edge.compose_cli import compose_config, compose_up
 from kitctl.edge.docker_engine import ContainerState, set_restart_policy
 from kitctl.edge.runs import (
     has_record,
     load_record,
     new_run_id,
+    next_order,
     now_utc,
     run_folder,
     save_record,
@@ -67,7 +68,7 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
     try:
         record, container = (record, existing) if existing else start_run(planned, record, context)
         target, yardstick = target_of(planned, record, container), yardstick_of(planned)
-        deadline_s = wall_clock_s() + deadline_after_s(planned, yardstick, timeout_s=args.timeout)
+        deadline_s = monotonic_s() + deadline_after_s(planned, yardstick, timeout_s=args.timeout)
         started = wait_until_ready(target, deadline_s=deadline_s, say=context.say, yardstick=yardstick)
         if started.verdict is Verdict.ASK and started.answer is not None:
             record = record_ready(record, started, seconds=monotonic_s() - begun_s)
@@ -171,6 +172,7 @@ def new_record(planned: Planned, args: argparse.Namespace, *, run_id: str, image
         image_id=image_id,
         api_key_file=plan.api_key_file,
         folder=run_folder(run_id),
+        order=next_order(),
     )
 
 

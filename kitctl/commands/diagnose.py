@@ -7,7 +7,8 @@ import argparse
 import msgspec
 
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
-from kitctl.edge.docker_engine import ContainerState, epoch_s, log_lines
+from kitctl.edge.container_log import log_lines
+from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.kernel_log import killed_for_memory
 from kitctl.edge.log_files import is_file, read_log_file
@@ -80,7 +81,7 @@ def was_killed_for_memory(container: ContainerState) -> bool:
 def _log_of(container: ContainerState) -> str:
     """The log of the container's latest life; what was kept of it when the engine is about to remove it."""
     try:
-        lines = log_lines(container.id, follow=False, since_s=epoch_s(container.started_at))
+        lines = log_lines(container.id, follow=False, life=container.started_at)
         return "\n".join(lines)
     except KitError as refused:
         if refused.exit_code is Exit.UNREACHABLE:

@@ -6,8 +6,8 @@ import argparse
 
 from kitctl.commands.argument_types import count
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
+from kitctl.edge.container_log import log_lines
 from kitctl.edge.docker_client import require_engine
-from kitctl.edge.docker_engine import log_lines
 from kitctl.edge.runs import latest_record, read_log
 from kitctl.errors import Exit, KitError
 from kitctl.result import Context, Result

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.edge.container_log import log_lines
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.docker_engine import (
     PROJECT_LABEL,
     ContainerState,
     containers_of,
-    log_lines,
     remove_project,
     stop_project,
 )

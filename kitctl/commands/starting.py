@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from kitctl.edge.activity import look_at
-from kitctl.edge.clock import wall_clock_s
+from kitctl.edge.clock import monotonic_s
 from kitctl.edge.container_watch import Ended, Event, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState, container_state
 from kitctl.edge.failure_book import failure_book
@@ -64,9 +64,12 @@ class Target:
 def wait_until_ready(
     target: Target, *, deadline_s: float, say: Callable[[str], None], yardstick: Yardstick | None = None
 ) -> Started:
-    """Follow the container until it has answered a real generation, died, stalled, or ``deadline_s`` (epoch) passed."""
+    """Follow the container until it has answered a real generation, died, stalled, or ``deadline_s`` passed.
+
+    ``deadline_s`` is by ``monotonic_s``.
+    """
     book = failure_book()
-    state = StartState(begun_s=wall_clock_s(), deadline_s=deadline_s, yardstick=yardstick or Yardstick())
+    state = StartState(begun_s=monotonic_s(), deadline_s=deadline_s, yardstick=yardstick or Yardstick())
     asked_s = 0.0
     events = watch_container(
         target.container_id,
@@ -132,7 +135,7 @@ def prove_answer(target: Target, *, patience_s: float = 25.0) -> Answer:
 
 
 def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answer | None = None) -> Started:
-    phases = tuple(PhaseTime(name=n, seconds=s) for n, s in phase_lines(state, now_s=wall_clock_s()))
+    phases = tuple(PhaseTime(name=n, seconds=s) for n, s in phase_lines(state, now_s=monotonic_s()))
     return Started(
         verdict=verdict,
         phases=phases,
@@ -141,5 +144,5 @@ def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answe
         log=read_log(target.folder),
         phase=state.progress.phase,
         kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,
-        why=verdict_words(state, verdict, now_s=wall_clock_s()),
+        why=verdict_words(state, verdict, now_s=monotonic_s()),
     )

@@ -6,7 +6,7 @@ import msgspec
 
 from kitctl.commands.starting import Target, wait_until_ready
 from kitctl.commands.status import recorded_key
-from kitctl.edge.clock import wall_clock_s
+from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import load_record, now_utc, save_record
@@ -28,7 +28,7 @@ def wait_for_container(container: ContainerState, *, timeout_s: float, context: 
         model=container.labels.get(f"{LABEL}.model", ""),
         api_key=recorded_key(container),
     )
-    started = wait_until_ready(target, deadline_s=wall_clock_s() + timeout_s, say=context.say)
+    started = wait_until_ready(target, deadline_s=monotonic_s() + timeout_s, say=context.say)
     name = container.labels.get(f"{LABEL}.stack", container.name)
     data = {"schema": "kitctl.wait/1", "stack": name, "verdict": started.verdict.value}
     if started.verdict is Verdict.ASK:

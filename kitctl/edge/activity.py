@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import PurePosixPath
 from typing import Any
 
+from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_client import engine_calls
 from kitctl.watch.progress import Sample
 
@@ -24,7 +24,7 @@ def look_at(container_id: str) -> Sample | None:
     except (docker.errors.NotFound, docker.errors.APIError):
         return None
     return Sample(
-        at_s=time.time(),
+        at_s=monotonic_s(),
         messages=0,
         read_bytes=_read_bytes(stats),
         memory_mib=_memory_mib(stats),

@@ -6,11 +6,6 @@ import time
 from datetime import UTC, datetime
 
 
-def wall_clock_s() -> float:
-    """Seconds since the epoch."""
-    return time.time()
-
-
 def monotonic_s() -> float:
     """A clock that never steps, for measuring."""
     return time.monotonic()

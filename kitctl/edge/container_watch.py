@@ -1,4 +1,7 @@
-"""Watch one container: its log lines and its end, as they happen, in one stream of events."""
+"""Watch one container: its log lines and its end, as they happen, in one stream of events.
+
+``at_s`` of an event is the second at which it was seen, by a clock that never steps.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kitctl.edge.docker_engine import container_state, epoch_s, log_lines, wait_for_exit
+from kitctl.edge.clock import monotonic_s
+from kitctl.edge.container_log import log_lines
+from kitctl.edge.docker_engine import container_state, wait_for_exit
 from kitctl.errors import KitError
 from kitctl.watch.progress import Sample
 
@@ -20,7 +25,7 @@ _LOOK_EVERY_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One log line; ``at_s`` is the wall clock (epoch seconds) when it was read."""
+    """One log line."""
 
     text: str
     at_s: float
@@ -90,7 +95,7 @@ def watch_container(
         try:
             event = events.get(timeout=_TICK_S)
         except queue.Empty:
-            yield Tick(at_s=time.time())
+            yield Tick(at_s=monotonic_s())
             continue
         if isinstance(event, Lost):
             raise event.error
@@ -115,9 +120,8 @@ def _spawn(
 def _follow(container_id: str, events: queue.Queue[Event | Lost]) -> None:
     with suppress(KitError):
         state = container_state(container_id)
-        since_s = epoch_s(state.started_at) if state else None
-        for text in log_lines(container_id, follow=True, since_s=since_s):
-            events.put(Line(text=text, at_s=time.time()))
+        for text in log_lines(container_id, follow=True, life=state.started_at if state else None):
+            events.put(Line(text=text, at_s=monotonic_s()))
 
 
 def _await_end(container_id: str, events: queue.Queue[Event | Lost]) -> None:
@@ -126,12 +130,12 @@ def _await_end(container_id: str, events: queue.Queue[Event | Lost]) -> None:
     except KitError as lost:
         events.put(Lost(error=lost))
         return
-    events.put(Ended(exit_code=code, at_s=time.time()))
+    events.put(Ended(exit_code=code, at_s=monotonic_s()))
 
 
 def _ask(probe: Callable[[], bool], every_s: float, events: queue.Queue[Event | Lost]) -> None:
     while True:
-        events.put(Probed(healthy=probe(), at_s=time.time()))
+        events.put(Probed(healthy=probe(), at_s=monotonic_s()))
         time.sleep(every_s)
 
 

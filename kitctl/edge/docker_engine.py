@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -108,31 +107,6 @@ def wait_for_exit(container_id: str) -> int | None:
     except docker.errors.NotFound:
         return None
     return int(body["StatusCode"])
-
-
-def log_lines(
-    container_id: str, *, follow: bool, tail: int | None = None, since_s: float | None = None
-) -> Iterator[str]:
-    """The container's output line by line (stdout and stderr as written); ends when it does.
-
-    ``since_s`` (epoch) leaves out what was written before. A progress bar's carriage returns stay inside their line.
-    """
-    import docker.errors
-
-    tail_arg: int | str = "all" if tail is None else tail
-    try:
-        with engine_calls() as client:
-            chunks = client.api.logs(
-                container_id, stream=True, follow=follow, tail=tail_arg, since=since_s or None
-            )
-            rest = b""
-            for chunk in chunks:
-                *whole, rest = (rest + chunk).split(b"\n")
-                yield from (line.decode("utf-8", "replace") for line in whole)
-            if rest:
-                yield rest.decode("utf-8", "replace")
-    except docker.errors.NotFound:
-        return
 
 
 def epoch_s(stamp: str | None) -> float | None:

@@ -68,12 +68,18 @@ def load_record(run_id: str) -> RunRecord | None:
 
 
 def list_records() -> tuple[RunRecord, ...]:
-    """All readable records, newest first."""
+    """All readable records, newest first, whatever the clock said when they were made."""
     root = Path(state_dir()) / "runs"
     names = (
         sorted((path.name for path in root.glob("*") if path.is_dir()), reverse=True) if root.is_dir() else []
     )
-    return tuple(record for record in map(load_record, names) if record is not None)
+    records = [record for record in map(load_record, names) if record is not None]
+    return tuple(sorted(records, key=lambda record: record.order, reverse=True))
+
+
+def next_order() -> int:
+    """The place of a new run behind all others: the clock may have been set back since."""
+    return 1 + max((record.order for record in list_records()), default=0)
 
 
 def latest_record(project: str) -> RunRecord | None:
@@ -85,7 +91,7 @@ def sweep_halves(project: str) -> None:
     """Remove what a killed process left beside the files of the project's runs: written, and never renamed."""
     for path in (Path(state_dir()) / "runs").glob(f"*-{project}-*/.*"):
         with suppress(OSError):
-            if _HALF.fullmatch(path.name) and time.time() - path.stat().st_mtime > _HALF_AGE_S:
+            if _HALF.fullmatch(path.name) and abs(time.time() - path.stat().st_mtime) > _HALF_AGE_S:
                 path.unlink()
 
 

@@ -41,7 +41,7 @@ class RunModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One run of one stack. Times are UTC, ISO 8601."""
+    """One run of one stack. Times are UTC, ISO 8601; ``order`` counts the runs of this user here."""
 
     schema: str = "kitctl.run/1"
     id: str
@@ -71,6 +71,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     remedies: tuple[dict[str, Any], ...] = ()
     api_key_file: str | None = None
     folder: str = ""
+    order: int = 0
 
 
 def read_record(text: str) -> RunRecord:

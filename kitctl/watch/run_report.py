@@ -10,7 +10,7 @@ import msgspec
 from kitctl.watch.redact import redacted
 from kitctl.watch.run_record import RunRecord
 
-NOT_COMPARED = ("id", "folder", "started", "ready", "ended", "container_id", "schema", "command")
+NOT_COMPARED = ("id", "folder", "started", "ready", "ended", "container_id", "schema", "command", "order")
 """What differs between any two runs and says nothing."""
 NOT_COMPARED_BELOW = ("facts.clock_utc", "facts.unknown", "plan.fingerprint", "plan.decisive", "plan.why")
 

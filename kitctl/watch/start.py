@@ -36,7 +36,7 @@ class Yardstick:
 
 @dataclass(frozen=True, kw_only=True)
 class StartState:
-    """A start as seen so far. Times are epoch seconds."""
+    """A start as seen so far. Times are seconds of one clock that never steps."""
 
     begun_s: float
     deadline_s: float

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from chaos.events import Told, watch
 from chaos.faults import BY_NAME
-from chaos.measured import keep
+from chaos.measured import settle
 from chaos.test_starts import verdict_of
 from kitctl_process import KitUser, docker
 
@@ -34,14 +34,6 @@ def up_engine(user: KitUser, *words: str) -> Told:
         lines = [(time.time(), line.rstrip()) for line in process.stderr]
         out = process.stdout.read()
     return Told(exit_code=process.returncode, lines=lines, data=json.loads(out))
-
-
-def settle(name: str, seconds: float, *, accept: bool) -> None:
-    """Hold the measured time against the fault's bound, and keep it."""
-    fault = BY_NAME[name]
-    assert seconds <= fault.bound_s + 0.1, seconds
-    if accept:
-        keep(fault, verdict=fault.verdict, seconds=seconds)
 
 
 def died_s(user: KitUser, *, since_s: float) -> float:

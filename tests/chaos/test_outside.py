@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from chaos.events import Told, up, watch
 from chaos.faults import BY_NAME
-from chaos.measured import keep
+from chaos.measured import keep, settle
 from chaos.test_starts import verdict_of
 from kitctl_process import KitUser, docker
 
@@ -26,14 +26,6 @@ services:
 x-kitctl:
   summary: a memory limit that the load reaches
 """
-
-
-def settle(name: str, seconds: float, *, accept: bool) -> None:
-    """Hold the measured time against the fault's bound, and keep it."""
-    fault = BY_NAME[name]
-    assert seconds <= fault.bound_s + 0.1, seconds
-    if accept:
-        keep(fault, verdict=fault.verdict, seconds=seconds)
 
 
 def end(user: KitUser) -> None:

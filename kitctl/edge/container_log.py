@@ -1,0 +1,59 @@
+"""What a container said: all of it, or what it said since its latest start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kitctl.edge.docker_client import engine_calls
+from kitctl.edge.docker_engine import epoch_s
+
+
+def log_lines(
+    container_id: str, *, follow: bool, tail: int | None = None, life: str | None = None
+) -> Iterator[str]:
+    """The container's output line by line (stdout and stderr as written); ends when it does.
+
+    ``life`` is the ``started_at`` of its latest start: what came before is left out. A progress bar's carriage
+    returns stay inside their line.
+    """
+    if life is None:
+        return _raw_lines(container_id, follow=follow, tail=tail)
+    return _of_life(_raw_lines(container_id, follow=follow, tail=tail, timestamps=True), epoch_s(life))
+
+
+def _of_life(stamped: Iterator[str], since_s: float | None) -> Iterator[str]:
+    """Lines from the first that is not older than ``since_s``, without their stamps.
+
+    All that follows it belongs to the same life, whatever its stamp: the host's clock may be set back meanwhile, and
+    ``since`` of engines before 25 hides what comes then.
+    """
+    has_begun = False
+    for line in stamped:
+        stamp, _, text = line.partition(" ")
+        has_begun = has_begun or since_s is None or (epoch_s(stamp) or 0.0) >= since_s
+        if has_begun:
+            yield text
+
+
+def _raw_lines(
+    container_id: str, *, follow: bool, tail: int | None, timestamps: bool = False
+) -> Iterator[str]:
+    import docker.errors
+
+    try:
+        with engine_calls() as client:
+            chunks = client.api.logs(
+                container_id,
+                stream=True,
+                follow=follow,
+                tail="all" if tail is None else tail,
+                timestamps=timestamps,
+            )
+            rest = b""
+            for chunk in chunks:
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode("utf-8", "replace") for line in whole)
+            if rest:
+                yield rest.decode("utf-8", "replace")
+    except docker.errors.NotFound:
+        return
