@@ -135,8 +135,8 @@ def main(argv: list[str] | None = None) -> int:
         return _report_bug(words)
 
 
-def _run(words: list[str]) -> Exit:
-    from kitctl.edge.environment import apply_environment, is_terminal, use_engine
+def _run(words: list[str]) -> int:
+    from kitctl.edge.environment import apply_environment, is_terminal, place_carried, use_engine
 
     own, passed = _split_engine_flags(words)
     chosen = next((word for word in own if not word.startswith("-")), None)
@@ -145,6 +145,7 @@ def _run(words: list[str]) -> Exit:
         apply_environment(parser, chosen)
     args = parser.parse_args(own)
     args.engine_flags = passed
+    place_carried(args)
     use_engine(args.host)
     context = Context(
         say=_silent if args.quiet else _say,
@@ -153,9 +154,26 @@ def _run(words: list[str]) -> Exit:
         is_terminal=is_terminal(),
         as_json=args.json,
     )
+    code = _run_elsewhere(words, args, context)
+    if code is not None:
+        return code
     result: Result = importlib.import_module(COMMANDS[args.command].module).run(args, context)
     _print_result(result, as_json=args.json)
     return result.exit
+
+
+def _run_elsewhere(words: list[str], args: argparse.Namespace, context: Context) -> int | None:
+    """The exit code of the command on the host that ``--host`` names; ``None`` when it is this machine's to do."""
+    from kitctl.edge.environment import engine_elsewhere
+
+    address = engine_elsewhere()
+    if address is None:
+        return None
+    from kitctl.commands.remote import run_there
+    from kitctl.host.remote_address import read_address
+
+    host = read_address(address)
+    return run_there(host, words, args, context) if host is not None else None
 
 
 def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:

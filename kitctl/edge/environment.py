@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from kitctl.errors import Exit, KitError
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"", "0", "false", "no", "off"}
+_OWN = {"KITCTL_KIT", "KITCTL_HOST", "KITCTL_CONFIG_DIR", "KITCTL_REMOTE_JOB"}
 
 
 def apply_environment(parser: argparse.ArgumentParser, command: str) -> None:
@@ -76,6 +78,63 @@ def use_engine(engine: str | None) -> None:
     os.environ.pop("DOCKER_CONTEXT" if is_address else "DOCKER_HOST", None)
 
 
+def engine_elsewhere() -> str | None:
+    """The address of an engine that is not this machine's default socket; ``None`` for that one, at no cost.
+
+    A context is asked of docker. Raises KitError ``unknown-context`` (exit 2).
+    """
+    address = os.environ.get("DOCKER_HOST")
+    if address:
+        return None if address.startswith(("unix://", "npipe://", "fd://")) else address
+    context = os.environ.get("DOCKER_CONTEXT") or _current_context()
+    if not context or context == "default":
+        return None
+    from kitctl.edge.remote_line import context_endpoint
+
+    endpoint = context_endpoint(context)
+    if endpoint is None:
+        raise KitError(
+            "unknown-context",
+            f"docker knows no context {context}",
+            remedy="docker context ls shows those there are; a host is named as ssh://USER@HOST",
+            exit_code=Exit.USAGE,
+        )
+    return None if endpoint.startswith(("unix://", "npipe://", "fd://")) else endpoint
+
+
+def _current_context() -> str | None:
+    """The context that ``docker context use`` chose."""
+    folder = os.environ.get("DOCKER_CONFIG")
+    try:
+        path = Path(folder) if folder else Path.home() / ".docker"
+        chosen = json.loads((path / "config.json").read_text(encoding="utf-8")).get("currentContext")
+    except (OSError, ValueError, AttributeError, RuntimeError):
+        return None
+    return chosen if isinstance(chosen, str) else None
+
+
+def forwarded_variables() -> dict[str, str]:
+    """The ``KITCTL_*`` variables that count on a remote host too: all but those that name kit, host and folders."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if (name.startswith("KITCTL_") and name not in _OWN) or name == "NO_COLOR"
+    }
+
+
+def place_carried(args: argparse.Namespace) -> None:
+    """On a remote host: give options the places of the files that came along, and use this host's own engine."""
+    folder = os.environ.pop("KITCTL_REMOTE_JOB", None)
+    if folder is None:
+        return
+    options = json.loads((Path(folder) / "carried.json").read_text(encoding="utf-8"))
+    for option, places in options.items():
+        value = getattr(args, option, None)
+        if isinstance(value, str):
+            setattr(args, option, places.get(value, value))
+    args.host = None
+
+
 def is_terminal() -> bool:
     """Whether a person watches stderr."""
     return sys.stderr.isatty()
@@ -92,8 +151,8 @@ def variable(name: str) -> str | None:
 
 
 def config_dir() -> str:
-    """The user's own stacks and overlays: ``$XDG_CONFIG_HOME/kitctl``."""
-    return str(_xdg("XDG_CONFIG_HOME", ".config"))
+    """The user's own stacks and overlays: ``$XDG_CONFIG_HOME/kitctl``; on a remote host those that came along."""
+    return os.environ.get("KITCTL_CONFIG_DIR") or str(_xdg("XDG_CONFIG_HOME", ".config"))
 
 
 def state_dir() -> str:

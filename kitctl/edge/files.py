@@ -77,6 +77,11 @@ def list_files(folder: str, suffix: str) -> tuple[str, ...]:
     return tuple(sorted(str(path) for path in where.glob(f"*{suffix}") if path.is_file()))
 
 
+def is_there(path: str) -> bool:
+    """Whether there is such a file or folder."""
+    return Path(path).exists()
+
+
 def absolute(path: str) -> str:
     """The path from the root, with ``~`` and ``..`` resolved."""
     return str(Path(path).expanduser().resolve())
