@@ -18,10 +18,15 @@ from kitctl.store.hub_model import HubFile, HubModel, entry_of
 
 ENTRY_POINT = "import sys; from kitctl.cli import main; sys.exit(main())"
 TINY = "org/tiny"
+_PIECE_BYTES = 64 * 1024**2
+"""More than 256 MB at once are too much for random.randbytes."""
 
 
 def random_bytes(count: int, seed: int) -> bytes:
-    return random.Random(seed).randbytes(count)
+    source, whole = random.Random(seed), count // _PIECE_BYTES
+    return b"".join(source.randbytes(_PIECE_BYTES) for _ in range(whole)) + source.randbytes(
+        count % _PIECE_BYTES
+    )
 
 
 def safetensors(tensors: dict[str, bytes]) -> bytes:

@@ -12,9 +12,10 @@ from kitctl.commands.models_common import (
     store_of,
     transfer_settings,
 )
+from kitctl.commands.models_room import image_needs
 from kitctl.edge.lock_file import read_locks
 from kitctl.edge.pull import Pulled, pull_model
-from kitctl.edge.room import check_room_for_all
+from kitctl.edge.room import check_room_for_all, models_to_fetch
 from kitctl.kit.models_lock import ModelEntry
 from kitctl.result import Context, Result
 from kitctl.store.sizes import duration_text, size_text
@@ -25,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_models_argument(parser, default="all that are locked")
     add_store_argument(parser)
     add_transfer_arguments(parser)
+    parser.add_argument(
+        "--no-image-room",
+        action="store_true",
+        help="leave no room for the images of the stacks that use the models: this host only stores",
+    )
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
@@ -32,7 +38,9 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     settings = transfer_settings(args, context)
     entries = proven_entries(read_locks(context.kit_dir), args.models, context=context)
     store = store_of(args)
-    check_room_for_all(entries, store)
+    missing = models_to_fetch(entries, store)
+    images = () if args.no_image_room else image_needs(missing, context=context)
+    check_room_for_all(entries, store, others=images)
     pulled = [(entry, pull_model(entry, store, settings=settings, say=context.say)) for entry in entries]
     data = {
         "schema": "kitctl.models-pull/1",

@@ -6,14 +6,21 @@ proxies of the environment.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kitctl.edge.store_files import hash_of
-from kitctl.edge.streams import Source, StreamBrokenError, XetSource, http_stream, new_session, refused
+from kitctl.edge.streams import (
+    Source,
+    StreamBrokenError,
+    XetSource,
+    http_stream,
+    new_session,
+    refused,
+    silence_telemetry,
+)
 from kitctl.errors import Exit, KitError
 from kitctl.kit.models_lock import LockedFile, ModelEntry
 from kitctl.store.answer import refuse_gated, refuse_token, wait_named
@@ -77,8 +84,8 @@ def _endpoint() -> str:
 
 
 def _api() -> HfApi:
-    """The hub's client. It is told to send no usage data: it would ask the hub for a list of tools otherwise."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    """The hub's client."""
+    silence_telemetry()
     from huggingface_hub import HfApi
 
     return HfApi(library_name="kitctl")

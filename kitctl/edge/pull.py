@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from kitctl.edge.attest import Attestations, Proof, deep_verify, stat_key
 from kitctl.edge.gauge import Gauge, telling
 from kitctl.edge.hub import check_access, list_files_at, source_of
-from kitctl.edge.room import check_room, check_writable, existing
+from kitctl.edge.room import check_room, check_writable, existing, xet_cache_needs
 from kitctl.edge.snapshot import clear_parts, give_to_owner, hardlink_blob, link_file, write_ref
 from kitctl.edge.store_files import default_store, locate_model
 from kitctl.edge.store_lock import hold
@@ -120,11 +120,11 @@ class _Pull:
         for path, cause in bad.items():
             self.say(f"{self.entry.repo}: {path} {cause}, fetching it anew")
         steps = plan_pull(place, bad=bad, reusable=self._find_reusable(place, bad))
-        check_room(self.entry.repo, str(self.store), needed_bytes=bytes_written(steps))
+        self._check_room(steps)
         check_writable(Path(place.mount_dir))
         xet_hashes = _ask_hub(self.entry, steps, say=self.say)
         steps = tuple(self._try_hardlink(place, step) for step in steps)
-        check_room(self.entry.repo, str(self.store), needed_bytes=bytes_written(steps))
+        self._check_room(steps)
         try:
             self._move_all(place, steps, xet_hashes=xet_hashes)
             for step in steps:
@@ -135,6 +135,11 @@ class _Pull:
         finally:
             give_to_owner(Path(place.mount_dir), self.store)
         return steps
+
+    def _check_room(self, steps: Sequence[PullStep]) -> None:
+        fetched = bytes_written([step for step in steps if step.step is Step.FETCH])
+        others = xet_cache_needs(fetched)
+        check_room(self.entry.repo, str(self.store), needed_bytes=bytes_written(steps), others=others)
 
     def _find_reusable(self, place: ModelPlace, bad: Collection[str]) -> dict[str, Reusable]:
         """Proven copies elsewhere: files that a link of this store leads out to, and the user's own cache."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import threading
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1024**2
 CONNECT_TIMEOUT_S = 15.0
-_XET_WINDOW_BYTES = 20 * 1024**2
-"""The Xet client buffers up to 392 MB a file, which a kill would lose. Asked for in windows of this size, with one
-being fetched, one waiting and one being written, it loses less than 64 MB."""
+XET_WINDOW_BYTES = 16 * 1024**2
+"""The Xet client buffers up to 392 MB a file, which a kill would lose. It is asked for windows of this size: one is
+being fetched, one waits, one is being written, so that a kill loses at most three, 50.3 MB."""
+_XET_CACHE_SIZE = "HF_XET_CHUNK_CACHE_SIZE_BYTES"
 _URL = re.compile(r" with url: \S+")
 """A storage link carries its own key, so it is not shown."""
 
@@ -144,11 +146,29 @@ def file_stream(path: str, *, start: int) -> Iterator[bytes]:
         raise StreamBrokenError(str(broken)) from broken
 
 
+def silence_telemetry() -> None:
+    """Before huggingface_hub is imported: it would ask the hub for a list of tools and send usage data otherwise."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+
 def xet_is_there() -> bool:
     """Whether the Xet client is installed and not switched off by ``HF_HUB_DISABLE_XET``."""
+    silence_telemetry()
     from huggingface_hub.utils._runtime import is_xet_available
 
     return is_xet_available()
+
+
+def xet_cache() -> tuple[str, int]:
+    """The Xet client's folder, and how many bytes of chunks it may keep there.
+
+    A pull reads every chunk once, so none are kept unless ``HF_XET_CHUNK_CACHE_SIZE_BYTES`` says so (hf_xet 1.8 would
+    keep up to 10 GB where it is built so). Must be asked before the client starts: it reads the variable once.
+    """
+    from huggingface_hub import constants
+
+    stated = os.environ.setdefault(_XET_CACHE_SIZE, "0")
+    return constants.HF_XET_CACHE, int(stated) if stated.isdecimal() else 0
 
 
 def xet_stream(source: Source, *, start: int, stall_s: float) -> Iterator[bytes]:
@@ -223,6 +243,6 @@ def _xet_windows(source: Source, start: int) -> Iterator[bytes]:
         custom_headers=xet_headers_without_auth(headers),
     )
     size = source.file.size_bytes
-    for begin in range(start, size, _XET_WINDOW_BYTES):
-        end = min(size, begin + _XET_WINDOW_BYTES)
+    for begin in range(start, size, XET_WINDOW_BYTES):
+        end = min(size, begin + XET_WINDOW_BYTES)
         yield from group.download_stream(XetFileInfo(data.file_hash, size), start=begin, end=end)

@@ -39,7 +39,7 @@ def read_docker_info(text: str, *, exit_code: int | None, stderr: str) -> Contai
         version=str(info["ServerVersion"]),
         runtimes=tuple(sorted(info.get("Runtimes") or {})),
         default_runtime=info.get("DefaultRuntime"),
-        cdi_devices=_cdi_devices(info),
+        cdi_devices=cdi_devices(info),
         cgroup_driver=info.get("CgroupDriver"),
         cgroup_version=info.get("CgroupVersion"),
         storage_driver=info.get("Driver"),
@@ -51,7 +51,7 @@ def read_docker_info(text: str, *, exit_code: int | None, stderr: str) -> Contai
     )
 
 
-def _cdi_devices(info: Mapping[str, Any]) -> tuple[str, ...] | None:
+def cdi_devices(info: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Devices that the engine itself has read; only engines from 28.2 say so."""
     found = info.get("DiscoveredDevices")
     if not isinstance(found, list):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from kitctl.kit.models_lock import LockedFile, ModelEntry
+from kitctl.kit.models_lock import LockedFile, LockState, ModelEntry
 
 PART_SUFFIX = ".kitctl-part"
 """A file on its way: the bytes from its start, hashed again before they are continued."""
 LINK_SUFFIX = ".kitctl-link"
 """A link that is made beside its place and renamed into it."""
 GENERATED_COMMIT = "generated"
+UNLOCKED_COMMIT = "unlocked"
 _SNAPSHOTS = "snapshots"
 
 
@@ -25,7 +26,12 @@ def repo_folder(store: PurePosixPath, repo: str) -> PurePosixPath:
 
 
 def snapshot_name(entry: ModelEntry) -> str:
-    """The name of the entry's snapshot folder: its commit; generated models have none of a hub."""
+    """The name of the entry's snapshot folder: its commit.
+
+    Generated models have none of a hub, and that of a reconstructed entry is not known yet: no folder has its name.
+    """
+    if entry.state is LockState.RECONSTRUCTED:
+        return entry.commit or UNLOCKED_COMMIT
     return entry.commit or GENERATED_COMMIT
 
 

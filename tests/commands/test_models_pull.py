@@ -273,6 +273,19 @@ def test_two_models_that_fit_only_one_by_one_are_refused_before_the_first_byte(
     assert body["evidence"] == [f"2 models in {big_world.store}: 50.3 MB"]
 
 
+def test_what_the_xet_client_may_keep_counts_on_its_own_disk(
+    big_world: World, small_disk: Callable[[int], Path]
+) -> None:
+    big_world.more_env |= {"HF_XET_CACHE": str(small_disk(8)), "HF_XET_CHUNK_CACHE_SIZE_BYTES": "1000000000"}
+    store = big_world.root / "roomy"
+    done = big_world.run("pull", "--store", str(store), "--json")
+    body = json.loads(done.out)
+    assert (done.code, body["code"], big_world.hub.log) == (3, "disk-full", [])
+    assert body["evidence"] == [f"the Xet client's cache in {big_world.store}: 25.2 MB"]
+    del big_world.more_env["HF_XET_CHUNK_CACHE_SIZE_BYTES"]
+    assert big_world.run("pull", "--store", str(store), "--json").code == 0
+
+
 def test_a_disk_that_fills_meanwhile_keeps_what_came(
     big_world: World, small_disk: Callable[[int], Path]
 ) -> None:
@@ -423,6 +436,38 @@ def test_files_on_xet_storage_come_over_xet(world: World, tmp_path: Path) -> Non
     done = world.pull()
     assert (done.code, world.holds_all(), world.leftovers()) == (0, True, []), done.err
     assert [path for method, path, _ in world.hub.requests_for("/storage/") if method == "GET"] == []
+
+
+def came_and_kept(world: World, child: subprocess.Popen[str]) -> tuple[int, int]:
+    """What the stopped child has read since its part began to grow, and what of it is in the part."""
+    read = int(Path(f"/proc/{child.pid}/io").read_text().split()[1])
+    return read, part_of(world).stat().st_size
+
+
+def test_kill_9_in_the_middle_of_xet_loses_less_than_64_mb_and_leaves_no_orphan(tmp_path: Path) -> None:
+    """The real client on a real storage. Its storage is read with read(2), so the kernel counts what was fetched."""
+    size = 300 * MB
+    with Hub({TINY: Repo({"model.safetensors": safetensors({"a": random_bytes(size, 4)})})}) as hub:
+        world = World(tmp_path, hub)
+        world.write_lock()
+        xet_upload(world, tmp_path / "cas")
+        child = world.start("pull", TINY, "--store", str(world.store))
+        deadline = time.monotonic() + 60
+        while not part_of(world).exists():
+            assert time.monotonic() < deadline
+        before, _ = came_and_kept(world, child)
+        wait_for_part(world, 48 * MB)
+        child.send_signal(signal.SIGSTOP)
+        read, kept = came_and_kept(world, child)
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        assert kept < size
+        assert read - before - kept < 64_000_000
+        done = world.pull()
+        assert (done.code, world.holds_all(), world.leftovers()) == (0, True, []), done.err
+        (model,) = done.data["models"]  # type: ignore[misc]
+        assert model["fetched_bytes"] == model["size_bytes"] - kept
+        assert hub.requests_for("/storage/") == []
 
 
 def test_a_part_is_continued_over_xet(world: World, tmp_path: Path) -> None:

@@ -69,6 +69,12 @@ def test_nothing_is_known_to_be_there_of_a_reconstructed_model() -> None:
     assert (found.missing_bytes, found.is_complete) == (7, False)
 
 
+def test_a_reconstructed_model_is_mounted_by_no_commit_that_it_could_have() -> None:
+    entry = ModelEntry(repo="org/big", state=LockState.RECONSTRUCTED)
+    mount, inner = mount_and_model_dir(PurePosixPath("/store"), entry)
+    assert (str(mount), str(inner)) == ("/store/models--org--big", "snapshots/unlocked")
+
+
 def test_a_generated_model_is_complete_when_its_folder_is_there() -> None:
     entry = ModelEntry(repo="kitctl/demo", state=LockState.GENERATED)
     found = place_of(entry, mount_dir=STORE, model_dir=STORE, is_there=True, seen=())
