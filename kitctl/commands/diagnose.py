@@ -9,14 +9,18 @@ import msgspec
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
 from kitctl.edge.container_log import log_lines
 from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.kernel_log import killed_for_memory
 from kitctl.edge.log_files import is_file, read_log_file
-from kitctl.edge.runs import latest_record, read_log, run_folder
+from kitctl.edge.runs import latest_record, load_record, read_log, run_folder
 from kitctl.errors import Exit, KitError
 from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
-from kitctl.watch.diagnose import Diagnosis, diagnose, diagnosis_lines
+from kitctl.watch.diagnose import UNKNOWN, Diagnosis, diagnose, diagnosis_lines
+
+UNHEALTHY = "unhealthy"
+"""The engine's word for a container whose own health check fails."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +64,32 @@ def diagnose_project(project: str) -> tuple[Diagnosis, ...]:
     return diagnose_container(container)
 
 
-def diagnose_container(container: ContainerState) -> tuple[Diagnosis, ...]:
-    """What is wrong with a container in its latest life, from its log and the engine's word on how it ended."""
-    return diagnose(
-        _log_of(container),
+def diagnose_container(container: ContainerState, *, seen: str = "") -> tuple[Diagnosis, ...]:
+    """What is wrong with a container in its latest life: from its log, its events, and the engine's word on its end.
+
+    ``seen`` are further lines, said by none of its own processes. What was told when it ended is told again when the
+    engine has forgotten the events since.
+    """
+    events = container_events(container.id)
+    found = diagnose(
+        f"{_log_of(container)}\n{seen}",
         failure_book(),
         exit_code=None if container.is_running else container.exit_code,
         oom_killed=was_killed_for_memory(container),
         restart_count=container.restart_count,
+        health=container.health if container.health == UNHEALTHY else None,
+        events=events,
     )
+    known = recorded_diagnoses(container)
+    return known if known and all(one.code == UNKNOWN for one in found) else found
+
+
+def recorded_diagnoses(container: ContainerState) -> tuple[Diagnosis, ...]:
+    """What was found when this container ended, if its run's record holds it."""
+    record = load_record(container.labels.get(f"{LABEL}.run", ""))
+    if record is None or record.ended is None or container.is_running:
+        return ()
+    return tuple(msgspec.convert(one, Diagnosis) for one in record.diagnoses)
 
 
 def was_killed_for_memory(container: ContainerState) -> bool:

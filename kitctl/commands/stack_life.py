@@ -10,9 +10,11 @@ from kitctl.commands.status import recorded_key
 from kitctl.commands.watching import Report, report_change, wait_for_container
 from kitctl.edge.container_watch import Ended, Line, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.serving import is_healthy
 from kitctl.render.compose import LABEL
+from kitctl.watch.ending import was_told_to_stop
 from kitctl.watch.state import Change, StackState, Watched, change_between, saw_end, saw_line, saw_probe
 
 
@@ -52,7 +54,8 @@ def _life(container: ContainerState, state: StackState, report: Report) -> Itera
         elif isinstance(event, Probed):
             seen = saw_probe(seen, healthy=event.healthy)
         elif isinstance(event, Ended):
-            seen = saw_end(seen, event.exit_code)
+            told = was_told_to_stop(container_events(container.id))
+            seen = saw_end(seen, event.exit_code, told_to_stop=told)
         change = change_between(state, seen, now_s=event.at_s)
         if change is not None:
             state = change.after

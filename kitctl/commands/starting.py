@@ -10,10 +10,12 @@ from kitctl.edge.activity import look_at
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.container_watch import Ended, Event, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState, container_state
+from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import append_log, read_log
 from kitctl.edge.serving import Answer, ask, is_healthy, served_models
 from kitctl.kit.failures import FailureBook
+from kitctl.watch.ending import EngineEvent
 from kitctl.watch.engine_log import Phase
 from kitctl.watch.run_record import PhaseTime
 from kitctl.watch.start import (
@@ -46,6 +48,7 @@ class Started:
     why: str = ""
     kv_tokens: int | None = None
     phase: Phase = Phase.WAITING
+    events: tuple[EngineEvent, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +146,7 @@ def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answe
         answer=answer,
         log=read_log(target.folder),
         phase=state.progress.phase,
+        events=() if answer else container_events(target.container_id),
         kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,
         why=verdict_words(state, verdict, now_s=monotonic_s()),
     )

@@ -18,7 +18,7 @@ from kitctl.kit.failures import Weight
 from kitctl.plan.types import Plan
 from kitctl.result import Result
 from kitctl.watch.capacity import judge_capacity
-from kitctl.watch.diagnose import Diagnosis, diagnose, diagnose_silence, diagnosis_lines
+from kitctl.watch.diagnose import Diagnosis, diagnose, diagnose_events, diagnose_silence, diagnosis_lines
 from kitctl.watch.run_record import Outcome, PhaseTime, RunRecord
 from kitctl.watch.start import Verdict
 
@@ -53,7 +53,7 @@ def record_failure(record: RunRecord, started: Started) -> RunRecord:
     return failed
 
 
-def diagnose_start(started: Started, *, shm_bytes: int) -> tuple[Diagnosis, ...]:
+def diagnose_start(started: Started, *, shm_bytes: int | None = None) -> tuple[Diagnosis, ...]:
     """Why the start failed, by its log and its end; one that stands still without a word is told by its phase."""
     container = started.container
     found = diagnose(
@@ -63,7 +63,10 @@ def diagnose_start(started: Started, *, shm_bytes: int) -> tuple[Diagnosis, ...]
         oom_killed=was_killed_for_memory(container) if container else None,
         restart_count=container.restart_count if container else None,
         shm_bytes=shm_bytes,
+        events=started.events,
     )
+    if not found and started.verdict is Verdict.CRASHED:
+        found = diagnose_events(started.events, failure_book())
     explains = any(diagnosis.severity not in (Weight.NOTE, Weight.DEGRADED) for diagnosis in found)
     if started.verdict is Verdict.CRASHED or explains:
         return found

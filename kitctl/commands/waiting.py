@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from kitctl.commands.starting import Target, wait_until_ready
 from kitctl.commands.status import recorded_key
+from kitctl.commands.up_results import diagnose_start
 from kitctl.edge.clock import monotonic_s
+from kitctl.edge.container_log import log_lines
 from kitctl.edge.docker_engine import ContainerState
-from kitctl.edge.failure_book import failure_book
 from kitctl.edge.runs import load_record, now_utc, save_record
 from kitctl.errors import Exit
 from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
-from kitctl.watch.diagnose import diagnose, diagnosis_lines
+from kitctl.watch.diagnose import diagnosis_lines
 from kitctl.watch.run_record import Outcome
 from kitctl.watch.start import Verdict
 
@@ -35,7 +38,8 @@ def wait_for_container(container: ContainerState, *, timeout_s: float, context: 
         if record is not None and record.ready is None:
             save_record(msgspec.structs.replace(record, outcome=Outcome.READY, ready=now_utc()))
         return Result(data={**data, "verdict": "ready"}, lines=(f"{name} answers at {target.url}",))
-    found = diagnose(started.log, failure_book())
+    log = started.log or "\n".join(log_lines(container.id, follow=False, life=container.started_at))
+    found = diagnose_start(replace(started, log=log))
     lines = (*diagnosis_lines(found), f"{name}: {started.verdict.value}")
     exit_code = Exit.CRASHED if started.verdict is Verdict.CRASHED else Exit.NOT_READY
     return Result(

@@ -88,6 +88,22 @@ class SilentRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ladder: tuple[Rung, ...] = ()
 
 
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an event of the container engine means, where no line tells more.
+
+    ``signals``: only with one of these. ``undone_by``: a later event that takes it back. ``cause`` may use ``signal``
+    and ``at``.
+    """
+
+    code: str
+    action: str
+    cause: str
+    remedy: str
+    source: str
+    signals: tuple[int, ...] | None = None
+    undone_by: str | None = None
+
+
 class _FailureFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: str
     ready: tuple[str, ...]
@@ -96,6 +112,7 @@ class _FailureFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     benign: tuple[str, ...]
     error: tuple[str, ...]
     silent: tuple[SilentRecord, ...]
+    events: tuple[EventRecord, ...]
     failures: tuple[FailureRecord, ...]
 
 
@@ -118,7 +135,8 @@ class FailureBook:
 
     ``ready`` matches the line of a server that came up, ``stopping`` that of one told to stop, ``fatal`` lines that
     no start survives, ``benign`` lines that are never a cause however they look, ``error`` lines that look like the
-    cause of a failure nobody recorded yet. ``silent``: what to do at a standstill without a line.
+    cause of a failure nobody recorded yet. ``silent``: what to do at a standstill without a line. ``events``:
+    what the container engine's own events mean, in the order in which they are asked.
     """
 
     ready: re.Pattern[str]
@@ -127,6 +145,7 @@ class FailureBook:
     benign: re.Pattern[str]
     error: re.Pattern[str]
     silent: tuple[SilentRecord, ...]
+    events: tuple[EventRecord, ...]
     failures: tuple[Failure, ...]
 
 
@@ -140,6 +159,7 @@ def read_failures(text: str, *, source: str = "failures.yaml") -> FailureBook:
         benign=_any_of(read.benign),
         error=_any_of(read.error),
         silent=read.silent,
+        events=read.events,
         failures=tuple(_compile(record) for record in read.failures),
     )
 

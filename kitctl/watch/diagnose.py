@@ -7,11 +7,11 @@ whichever line came first; a failure without a record is called ``unknown``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 
 from kitctl.kit.failures import FailureBook, FailureRecord, Rung, Weight
+from kitctl.watch.ending import Ending, EngineEvent, met_memory_limit, was_told_to_stop
 from kitctl.watch.matching import Match, Message, find_matches, read_messages
 
 MAX_EVIDENCE = 6
@@ -38,28 +38,6 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending:
-    """How the container ended, as the engine says; ``None`` is unknown or not ended.
-
-    ``oom_killed`` is the kernel's word; the exit code alone proves nothing: SGLang ends itself with 137 after a
-    crash and after an ordinary stop, and as process 1 with 0 (measured, SGLang 0.5.16).
-    """
-
-    exit_code: int | None = None
-    oom_killed: bool | None = None
-    restart_count: int | None = None
-
-    def describe(self) -> tuple[str, ...]:
-        """What is known, as evidence."""
-        said = {
-            "exit code": self.exit_code,
-            "OOMKilled": self.oom_killed,
-            "restarts": self.restart_count or None,
-        }
-        return tuple(f"container: {name} {value}" for name, value in said.items() if value is not None)
-
-
 def diagnose(
     text: str,
     book: FailureBook,
@@ -68,13 +46,21 @@ def diagnose(
     oom_killed: bool | None = None,
     restart_count: int | None = None,
     shm_bytes: int | None = None,
+    health: str | None = None,
+    events: tuple[EngineEvent, ...] = (),
 ) -> tuple[Diagnosis, ...]:
-    """The failures that a log shows, first cause first; empty when nothing is wrong.
+    """The failures that a log and an end show, first cause first; empty when nothing is wrong.
 
-    ``shm_bytes``: size of the container's /dev/shm, if known. A server told to stop is no failure, whatever its
-    exit code.
+    ``shm_bytes``: size of the container's /dev/shm, if known. ``events``: those of its latest life. A server told to
+    stop is no failure, whatever its exit code.
     """
-    ending = Ending(exit_code=exit_code, oom_killed=oom_killed, restart_count=restart_count)
+    ending = Ending(
+        exit_code=exit_code,
+        oom_killed=met_memory_limit(events) or oom_killed,
+        restart_count=restart_count,
+        health=health,
+        events=events,
+    )
     messages = read_messages(text)
     matches = _without_explained(find_matches(messages, book, shm_bytes=shm_bytes))
     of_weight = {weight: [m for m in matches if m.record.weight is weight] for weight in Weight}
@@ -82,8 +68,10 @@ def diagnose(
     if not causes:
         causes = _consequence(of_weight[Weight.CONSEQUENCE], messages, book)
     found = [_diagnosis(match, messages) for match in causes]
-    if oom_killed and not any(match.record.weight is Weight.CAUSE for match in causes):
+    if ending.oom_killed and not any(match.record.weight is Weight.CAUSE for match in causes):
         found = [_oom_killed(book, ending)]
+    if not found and not was_told_to_stop(events):
+        found = list(diagnose_events(events, book))
     if not found and (lines := _failed_unknown(messages, book, ending)):
         found = [_unknown(lines, ending)]
     if not found:
@@ -97,6 +85,27 @@ def diagnose_silence(code: str, why: str, *, phase: str, book: FailureBook) -> D
     return Diagnosis(
         code=code, severity=UNKNOWN, cause=why, evidence=(), remedy=known.remedy, ladder=known.ladder
     )
+
+
+def diagnose_events(events: tuple[EngineEvent, ...], book: FailureBook) -> tuple[Diagnosis, ...]:
+    """What somebody did to the container, by the container engine's own events; empty when nobody did anything."""
+    for record in book.events:
+        done = [at for at, event in enumerate(events) if event.action == record.action]
+        done = [at for at in done if record.signals is None or events[at].signal in record.signals]
+        if not done or any(event.action == record.undone_by for event in events[done[-1] :]):
+            continue
+        cause = record.cause.format(signal=events[done[0]].signal, at=events[done[0]].at)
+        return (
+            Diagnosis(
+                code=record.code,
+                severity=Weight.CAUSE,
+                cause=cause,
+                evidence=Ending(events=events).describe()[:MAX_EVIDENCE],
+                remedy=record.remedy,
+                source=record.source,
+            ),
+        )
+    return ()
 
 
 def diagnosis_lines(diagnoses: Iterable[Diagnosis]) -> list[str]:
@@ -196,7 +205,7 @@ def _oom_killed(book: FailureBook, ending: Ending) -> Diagnosis:
 def _failed_unknown(messages: tuple[Message, ...], book: FailureBook, ending: Ending) -> tuple[str, ...]:
     """The likeliest lines of a failure without a record; empty when nothing failed."""
     own = [message.text for message in messages if not book.benign.search(message.text)]
-    if any(book.stopping.search(text) for text in own):
+    if was_told_to_stop(ending.events) or any(book.stopping.search(text) for text in own):
         return ()
     last_ready = max((at for at, text in enumerate(own) if book.ready.search(text)), default=-1)
     fatal = [text for text in own if book.fatal.search(text)]

@@ -72,9 +72,9 @@ def saw_probe(seen: Watched, *, healthy: bool) -> Watched:
     )
 
 
-def saw_end(seen: Watched, exit_code: int | None) -> Watched:
-    """After the main process ended."""
-    return replace(seen, ended=True, exit_code=exit_code)
+def saw_end(seen: Watched, exit_code: int | None, *, told_to_stop: bool = False) -> Watched:
+    """After the main process ended; ``told_to_stop``: the container engine asked it to."""
+    return replace(seen, ended=True, exit_code=exit_code, told_to_stop=seen.told_to_stop or told_to_stop)
 
 
 def judge_state(seen: Watched) -> StackState:

@@ -18,6 +18,8 @@ from kitctl_process import KitUser, docker
 pytestmark = pytest.mark.docker
 watching = contextmanager(watch)
 SLOW_LOAD = {"STUB_STEP_S": "0.4"}
+EVENTS_KEPT = 256
+"""How many events the container engine remembers."""
 SMALL = """\
 services:
   engine:
@@ -44,13 +46,14 @@ def do(user: KitUser, *words: str) -> float:
 @pytest.mark.parametrize(
     ("name", "words", "state", "codes"),
     [
-        ("docker-kill", ("kill",), "crashed", ["unknown"]),
+        ("docker-kill", ("kill",), "crashed", ["killed-from-outside"]),
         ("docker-stop", ("stop",), "stopped", []),
-        ("docker-rm", ("rm", "-f"), "crashed", None),
+        ("docker-rm", ("rm", "-f"), "crashed", ["killed-from-outside"]),
+        ("docker-pause", ("pause",), "unwell", ["paused-from-outside"]),
     ],
 )
 def test_somebody_ends_a_serving_container(
-    name: str, words: tuple[str, ...], state: str, codes: list[str] | None,
+    name: str, words: tuple[str, ...], state: str, codes: list[str],
     kit_user: KitUser, fault_server: str, accept: bool,
 ) -> None:  # fmt: skip
     assert up(kit_user, fault_server, {}).exit_code == 0
@@ -58,9 +61,27 @@ def test_somebody_ends_a_serving_container(
         watcher.wait_for("ready", timeout_s=10)
         begun_s = do(kit_user, *words)
         at_s, change = watcher.wait_for(state, timeout_s=20)
-    if codes is not None:
-        assert [found["code"] for found in change["diagnoses"]] == codes
+    assert [found["code"] for found in change["diagnoses"]] == codes
     settle(name, at_s - begun_s, accept=accept)
+    end(kit_user)
+
+
+def test_what_ended_it_is_still_told_when_the_engine_has_forgotten(
+    kit_user: KitUser, fault_server: str
+) -> None:
+    assert up(kit_user, fault_server, {}).exit_code == 0
+    with watching(kit_user, "--every", "1", "--patience", "2", "--once") as watcher:
+        watcher.wait_for("ready", timeout_s=10)
+        do(kit_user, "kill")
+        watcher.wait_for("crashed", timeout_s=20)
+    container = kit_user.containers()[0]
+    for _ in range(EVENTS_KEPT):
+        docker("rename", container, container + "x")
+        docker("rename", container + "x", container)
+    recent = docker("events", "--since", "0", "--until", str(time.time()), "--filter", "event=kill")
+    assert container not in recent
+    status = kit_user.json("status", "cpu-demo", "--name", kit_user.name, exit_code=7)
+    assert [found["code"] for found in status["diagnoses"]] == ["killed-from-outside"]
     end(kit_user)
 
 
@@ -107,7 +128,12 @@ def while_loading(user: KitUser, image: str, act: Callable[[], float]) -> tuple[
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("kill-while-loading", ("kill",)), ("rm-while-loading", ("rm", "-f"))]
+    ("name", "words"),
+    [
+        ("kill-while-loading", ("kill",)),
+        ("stop-while-loading", ("stop",)),
+        ("rm-while-loading", ("rm", "-f")),
+    ],
 )
 def test_somebody_ends_a_loading_container(
     name: str, words: tuple[str, ...], kit_user: KitUser, fault_server: str, accept: bool

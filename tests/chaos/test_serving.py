@@ -10,11 +10,20 @@ from kitctl_process import KitUser
 
 pytestmark = pytest.mark.docker
 watching = contextmanager(watch)
+SMALL = """\
+services:
+  engine:
+    mem_limit: 96m
+    memswap_limit: 96m
+x-kitctl:
+  summary: a memory limit that a rank reaches
+"""
 
 
 @pytest.mark.parametrize("fault", FAULTS.serving, ids=[fault.name for fault in FAULTS.serving])
 def test_serving(fault: Fault, kit_user: KitUser, fault_server: str, accept: bool) -> None:
-    told = up(kit_user, fault_server, fault.env | {"STUB_DELAY_S": "5"})
+    kit_user.write_config("overlays/small.yaml", SMALL)
+    told = up(kit_user, fault_server, fault.env | {"STUB_DELAY_S": "5"}, *fault.words)
     assert told.exit_code == 0, told.lines
     with watching(kit_user, "--every", "1", "--patience", "2") as watcher:
         watcher.wait_for("ready", timeout_s=10)

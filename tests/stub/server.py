@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -221,6 +222,19 @@ def detokenizer_killed() -> None:
     os._exit(137)
 
 
+def rank_out_of_memory() -> None:
+    """A rank meets the container's memory limit and is killed for it; the rest lives on for a while."""
+    program = "x = []\nwhile True: x.append(bytearray(b'1' * (8 << 20)))"
+    rank = subprocess.Popen([sys.executable, "-I", "-c", program])
+    code = rank.wait()
+    event("rank-killed")
+    stamped(
+        f"Subprocess scheduler_1 (pid=77) crashed with exit code {code}. Triggering SIGQUIT for cleanup..."
+    )
+    time.sleep(float(os.environ.get("STUB_LINGER_S", "5")))
+    os._exit(137)
+
+
 def scheduler_stalls() -> None:
     """The scheduler stops: health fails, nothing is said."""
     event("stalled")
@@ -251,6 +265,7 @@ def log_flood() -> None:
 LATER = {
     "rank-killed": rank_killed,
     "detokenizer-killed": detokenizer_killed,
+    "rank-out-of-memory": rank_out_of_memory,
     "scheduler-stalls": scheduler_stalls,
     "dies-while-serving": dies_while_serving,
     "oom-while-serving": oom_while_serving,
