@@ -23,7 +23,9 @@ from kitctl.store.verdict import Fault, FileVerdict
 
 _PAGE = bytes(4096)
 _HOLE_BYTES = 64 * 1024
-_HASH_BYTES = 256 * 1024
+_HASH_BYTES = 1024**2
+"""A step holds the interpreter's lock for about 2 microseconds and hashes for 500: 100 cores do not wait for it. The
+cost of a byte is the same from 128 KB to 1 MB (0.54 core-seconds a GiB on an EPYC whose bare hash takes 0.51)."""
 _AHEAD_BYTES = 16 * 1024**2
 _LONGEST_LINES = 50_000
 
