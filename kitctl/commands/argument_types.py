@@ -40,6 +40,18 @@ def node_count(text: str) -> int:
     return number
 
 
+def size(text: str) -> int:
+    """Bytes, with k, M, G or T for their thousands: at least 1M."""
+    number, unit = text[:-1], text[-1:].upper()
+    powers = {"K": 1, "M": 2, "G": 3, "T": 4}
+    if unit not in powers:
+        number, unit = text, ""
+    amount = int(number) * 1000 ** powers.get(unit, 0) if number.isascii() and number.isdigit() else 0
+    if amount < 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of 1M or more, as 4G or 700M")
+    return amount
+
+
 def ip_address(text: str) -> str:
     """An address to listen on, as numbers: a name may mean another address tomorrow."""
     import ipaddress

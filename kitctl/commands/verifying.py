@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from kitctl.commands.smoking import bill_of_materials
 from kitctl.edge.demo_store import holds_demo_model
 from kitctl.edge.docker_engine import image_labels
-from kitctl.edge.image_archive import chunks_of, read_image
+from kitctl.edge.image_archive import read_image
 from kitctl.edge.image_store import load_bill, load_image_record, save_bill
 from kitctl.edge.kit_files import image_names, load_pin_texts
 from kitctl.edge.lock_file import read_locks
@@ -117,13 +119,7 @@ def _prove_image(
     ]
     detail = f"id {image_id.removeprefix('sha256:')[:12]}, labels, bill of materials"
     if record is not None:
-        bill = load_bill(record) or _list_now(kit_dir, record)
-        locked = {
-            name: package.version for name, package in read_constraints(one.lock["constraints.txt"]).items()
-        }
-        findings += check_bill(bill, record, locked=locked)
-        if deep:
-            findings += check_listing(bill, bill_of_materials(kit_dir, record), record)
+        findings += _prove_packages(one, record, kit_dir, deep=deep)
     if deep:
         blobs, damage = _read_layers(one.reference)
         findings += damage
@@ -133,31 +129,48 @@ def _prove_image(
     )
 
 
-def _list_now(kit_dir: str, record: ImageRecord) -> str:
-    """The bill of an image that was built without a test: its packages as they are, kept for the next time."""
-    bill = bill_of_materials(kit_dir, record)
-    save_bill(record, bill)
-    return bill
+def _prove_packages(
+    one: PinnedImage, record: ImageRecord, kit_dir: str, *, deep: bool
+) -> tuple[Finding, ...]:
+    """The bill of materials against record and lock, with ``deep`` against the packages in the image now.
+
+    An image that was built without a test has no bill: it is listed now, and that is kept.
+    """
+    packages = read_constraints(one.lock["constraints.txt"])
+    locked = {name: package.version for name, package in packages.items()}
+    bill = load_bill(record)
+    try:
+        now = bill_of_materials(kit_dir, record) if deep or bill is None else None
+    except KitError as unreadable:
+        return (_told(unreadable, one.reference),)
+    if bill is None and now is not None:
+        save_bill(record, now)
+    kept = bill or now or ""
+    listed = check_listing(kept, now, record) if now is not None else ()
+    return (*check_bill(kept, record, locked=locked), *listed)
 
 
 def _read_layers(reference: str) -> tuple[str, tuple[Finding, ...]]:
     """Every blob of the image read and held against its digest: how many bytes, and what is damaged."""
     try:
-        saved = read_image(reference, take=lambda digest, entry: chunks_of(entry))
+        saved = read_image(reference, sink=lambda digest, size_bytes, chunks: None)
     except KitError as wrong:
         if wrong.exit_code is not Exit.FETCH:
             raise
-        return "layers read", (
-            Finding(
-                code=wrong.code,
-                severity=Severity.BLOCK,
-                cause=wrong.cause,
-                evidence=wrong.evidence,
-                remedy=wrong.remedy,
-                where=reference,
-            ),
-        )
+        return "layers read", (_told(wrong, reference),)
     return f"{len(saved.blobs)} blobs, {size_text(sum(saved.blobs.values()))}", ()
+
+
+def _told(wrong: KitError, where: str) -> Finding:
+    """A failure as a finding, so that the other proofs are told beside it."""
+    return Finding(
+        code=wrong.code,
+        severity=Severity.BLOCK,
+        cause=wrong.cause,
+        evidence=wrong.evidence,
+        remedy=wrong.remedy,
+        where=where,
+    )
 
 
 def _absent(one: PinnedImage) -> Finding:
@@ -212,7 +225,12 @@ def _prove_model(entry: ModelEntry, store: str, *, depth: Depth, context: Contex
     looked = "every hash" if depth.deep else "presence, sizes, headers, small files by hash"
     detail = f"{report.file_count} files, {size_text(report.size_bytes)}, {looked}"
     commit = f" (commit {entry.commit[:12]})" if entry.commit else ""
-    return _model(entry, detail, f"models.lock{commit}", report.findings)
+    return _model(entry, detail, f"models.lock{commit}", _all_block(report.findings))
+
+
+def _all_block(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """What is missing stops no ``up``, which fetches it; here it is what is not proven."""
+    return tuple(replace(finding, severity=Severity.BLOCK) for finding in findings)
 
 
 def _prove_demo(entry: ModelEntry, store: str) -> Proven:

@@ -39,6 +39,17 @@ class Saved:
     blobs: dict[str, int]
 
 
+def image_bytes(reference: str) -> int:
+    """What the engine says that the image takes: its saved size, or more. Raises KitError (exit 3, 6 or 10)."""
+    import docker.errors
+
+    try:
+        with engine_calls() as client:
+            return int(client.images.get(reference).attrs["Size"])
+    except docker.errors.NotFound as gone:
+        raise _missing(reference) from gone
+
+
 def image_entries(reference: str) -> Iterator[Entry]:
     """The files of ``docker save REFERENCE`` as they come.
 
@@ -60,8 +71,8 @@ def image_entries(reference: str) -> Iterator[Entry]:
             raise _cut_off(reference, str(broken)) from broken
 
 
-def read_image(reference: str, *, take: Callable[[str, Entry], Iterable[bytes]]) -> Saved:
-    """Read the whole image. ``take(digest, entry)`` yields the bytes of a blob while it does what it likes with them.
+def read_image(reference: str, *, sink: Callable[[str, int, Iterator[bytes]], None]) -> Saved:
+    """Read the whole image. ``sink`` gets each blob's digest, size in bytes and chunks, and may leave chunks unread.
 
     Each blob is held against its digest. Raises KitError ``image-blob-damaged`` or ``image-archive`` (exit 5).
     """
@@ -71,24 +82,43 @@ def read_image(reference: str, *, take: Callable[[str, Entry], Iterable[bytes]])
     for entry in image_entries(reference):
         digest = digest_of_blob(entry.name)
         if entry.name == INDEX_NAME and entry.size_bytes <= MAX_JSON_BYTES:
-            index = _whole(entry)
+            index = b"".join(_chunks_of(entry))
         if digest is None:
             continue
-        kept = bytearray()
-        found = hashlib.sha256()
-        for chunk in take(digest, entry):
-            found.update(chunk)
-            if entry.size_bytes <= MAX_JSON_BYTES:
-                kept += chunk
-        if f"sha256:{found.hexdigest()}" != digest:
-            raise _damaged(reference, digest, found.hexdigest())
+        tap = _Tap(entry)
+        sink(digest, entry.size_bytes, tap.chunks)
+        found = tap.finish()
+        if found != digest:
+            raise _damaged(reference, digest, found)
         sizes[digest] = entry.size_bytes
-        if kept[:1] == b"{":
-            small[digest] = bytes(kept)
+        if tap.kept[:1] == b"{":
+            small[digest] = bytes(tap.kept)
     return Saved(tree=read_image_tree(index, small, known=frozenset(sizes)), blobs=sizes)
 
 
-def chunks_of(entry: Entry) -> Iterator[bytes]:
+class _Tap:
+    """The chunks of a blob, hashed while they pass; those of a small one are kept too."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._digest, self._is_small = hashlib.sha256(), entry.size_bytes <= MAX_JSON_BYTES
+        self.kept = bytearray()
+        self.chunks = self._pass(entry)
+
+    def _pass(self, entry: Entry) -> Iterator[bytes]:
+        for chunk in _chunks_of(entry):
+            self._digest.update(chunk)
+            if self._is_small:
+                self.kept += chunk
+            yield chunk
+
+    def finish(self) -> str:
+        """The blob's digest, once what was left unread has been read too."""
+        for _ in self.chunks:
+            pass
+        return f"sha256:{self._digest.hexdigest()}"
+
+
+def _chunks_of(entry: Entry) -> Iterator[bytes]:
     """The entry's bytes in chunks."""
     while chunk := entry.read(CHUNK_BYTES):
         yield chunk
@@ -117,10 +147,6 @@ def _tar(files: Iterable[tuple[str, int, Iterable[bytes]]]) -> Iterator[bytes]:
     yield bytes(tarfile.BLOCKSIZE * 2)
 
 
-def _whole(entry: Entry) -> bytes:
-    return b"".join(chunks_of(entry))
-
-
 class _Stream(io.RawIOBase):
     """An iterator of chunks as the file that tarfile wants."""
 
@@ -147,7 +173,7 @@ def _damaged(reference: str, digest: str, found: str) -> KitError:
     return KitError(
         "image-blob-damaged",
         f"a blob of {reference} is not what its digest says",
-        evidence=(f"named {digest}", f"holds sha256:{found}"),
+        evidence=(f"named {digest}", f"holds {found}"),
         remedy="the engine's disk lost bytes: look at it (dmesg), remove the image and build or load it again",
         exit_code=Exit.FETCH,
     )
