@@ -28,7 +28,11 @@ def run_there(host: SshHost, words: list[str], args: argparse.Namespace, context
     if verb.kind is Kind.HERE or _reads_a_file_alone(args):
         return None
     job = make_job(host, tuple(words), args, verb, kit_dir=find_kit(context.kit_dir), times=book.line)
-    return follow_job(host, job, times=book.line, say=context.say)
+    ended = follow_job(host, job, times=book.line, say=context.say)
+    if verb.serves and ended.exit_code in (Exit.OK, Exit.GATE):
+        for port in ended.ports:
+            context.say(f"from here: ssh -N -L {port}:127.0.0.1:{port} {host.words}")
+    return ended.exit_code
 
 
 def _sub_verb(args: argparse.Namespace) -> str | None:

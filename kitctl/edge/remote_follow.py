@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -17,6 +19,7 @@ from kitctl.kit.remote_verbs import LineTimes
 
 _UPLOAD_S = 1800.0
 _MIB = 1024 * 1024
+_LOOPBACK = re.compile(rb"http://(?:127\.0\.0\.1|\[::1\]|localhost):(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,14 @@ class Job:
     extras: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """How the job ended, and the ports on its host's loopback that its stdout named."""
+
+    exit_code: int
+    ports: tuple[str, ...]
+
+
 @dataclass(kw_only=True)
 class _Heard:
     """How far the job has been followed."""
@@ -47,12 +58,13 @@ class _Heard:
     at: dict[str, int] = field(default_factory=lambda: {"o": 0, "e": 0})
     rest: dict[str, bytes] = field(default_factory=lambda: {"o": b"", "e": b""})
     shown: list[tuple[bytes, bytes]] = field(default_factory=list)
+    ports: list[str] = field(default_factory=list)
     has_begun: bool = False
     is_stopping: bool = False
 
 
-def follow_job(host: SshHost, job: Job, *, times: LineTimes, say: Callable[[str], None]) -> int:
-    """The exit code of the job there; what it writes comes out here, once, whatever happens to the line.
+def follow_job(host: SshHost, job: Job, *, times: LineTimes, say: Callable[[str], None]) -> Followed:
+    """The end of the job there; what it writes comes out here, once, whatever happens to the line.
 
     Ctrl-C ends the job as it would here; pressed again, kitctl leaves at once. Raises KitError ``host-unreachable``
     when the first try fails, ``line-lost`` and ``remote-job-lost`` later (all exit 10).
@@ -67,7 +79,8 @@ def follow_job(host: SshHost, job: Job, *, times: LineTimes, say: Callable[[str]
                 if dropped_s is not None:
                     say(f"line: {host.destination} answers again")
                 dropped_s, pause_s = None, 1.0
-                return _follow(line, host, job, heard, times=times, say=say)
+                code = _follow(line, host, job, heard, times=times, say=say)
+                return Followed(exit_code=code, ports=tuple(dict.fromkeys(heard.ports)))
         except (LineDroppedError, KitError) as lost:
             if isinstance(lost, KitError) and (not heard.has_begun or lost.code != "host-unreachable"):
                 raise
@@ -181,7 +194,8 @@ def _take(
         case "x":
             for kind in ("e", "o"):
                 _show(kind, b"", heard, is_last=True)
-            line.send(b"done\n")
+            with suppress(LineDroppedError):
+                line.finish()
             code = json.loads(frame.body)["code"]
             if code is None:
                 raise job_lost(host)
@@ -212,6 +226,8 @@ def _show(kind: str, chunk: bytes, heard: _Heard, *, is_last: bool = False) -> N
     text = lines + newline + (rest if is_last else b"")
     for there, here in heard.shown:
         text = text.replace(there, here)
+    if kind == "o":
+        heard.ports += [port.decode() for port in _LOOPBACK.findall(text)]
     if text:
         out: BinaryIO = (sys.stdout if kind == "o" else sys.stderr).buffer
         out.write(text)

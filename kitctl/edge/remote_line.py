@@ -120,6 +120,13 @@ class Line:
         """The first thing that the agent is told. Raises LineDroppedError."""
         self.send(json.dumps({**header, "size": len(carried)}).encode() + b"\n" + carried)
 
+    def finish(self) -> None:
+        """Say that all has come, and wait until the agent has cleared its folder away. Raises LineDroppedError."""
+        self.send(b"done\n")
+        deadline = time.monotonic() + _END_S
+        while time.monotonic() < deadline and self._more(deadline - time.monotonic()):
+            pass
+
     def frames(self, *, silent_s: float) -> Iterator[Frame]:
         """What the agent sends. Raises LineDroppedError when it is silent for ``silent_s`` seconds or gone."""
         while True:

@@ -29,13 +29,15 @@ _KEY_LENGTH = 16
 
 
 def code_files() -> dict[str, Path]:
-    """kitctl's own files by their place in the archive."""
+    """kitctl's own files, and the metadata that says what it needs, by their place in the archive."""
     found = (path for path in sorted(_PACKAGE.rglob("*")) if path.is_file())
-    return {
+    own = {
         f"kitctl/{path.relative_to(_PACKAGE)}": path
         for path in found
         if not _LEFT_OUT & set(path.relative_to(_PACKAGE).parts)
     }
+    listed = importlib.metadata.distribution("kitctl").files or [] if _is_installed("kitctl") else []
+    return own | {str(e): Path(str(e.locate())) for e in listed if e.name == "METADATA"}
 
 
 def key_of(files: Mapping[str, Path]) -> str:

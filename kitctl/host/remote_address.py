@@ -38,7 +38,12 @@ class SshHost:
     @property
     def typed(self) -> str:
         """The ssh command that a person would type to log in."""
-        return " ".join(("ssh", *(("-p", str(self.port)) if self.port else ()), self.destination))
+        return f"ssh {self.words}"
+
+    @property
+    def words(self) -> str:
+        """Port and destination, as ssh's last words."""
+        return f"-p {self.port} {self.destination}" if self.port else self.destination
 
     @property
     def address(self) -> str:

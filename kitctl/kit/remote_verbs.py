@@ -22,12 +22,13 @@ class Kind(StrEnum):
 
 
 class RemoteVerb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One verb: its kind, and which options hold files of this machine, read or written."""
+    """One verb: its kind, which options hold files of this machine, read or written, and what else it does."""
 
     kind: Kind
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     config: bool = False
+    serves: bool = False
 
 
 class LineTimes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
