@@ -77,7 +77,7 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
             report = None
             if not args.no_canary:
                 report = run_canary(target, planned.plan.stack, started.answer, say=context.say)
-            record = record_canary(record, report)
+            record = record_canary(planned.plan, record, report)
             return ready_result(planned.plan, record, started, report)
         context.say(f"engine: {started.why}")
         if was_ready and container_lives(started):
@@ -186,6 +186,7 @@ def target_of(planned: Planned, record: RunRecord, container: ContainerState) ->
         model=plan.model_name,
         prompt=plan.stack.expect.prompt or READY_PROMPT,
         api_key=api_key_of(plan),
+        gpus=len(plan.gpus.ids),
     )
 
 

@@ -41,6 +41,11 @@ def running_container(project: str) -> ContainerState | None:
     return found[-1] if found else None
 
 
+def gpu_count(container: ContainerState) -> int:
+    """How many GPUs the plan gave to the container."""
+    return len([gpu for gpu in container.labels.get(f"{LABEL}.gpus", "").split(",") if gpu])
+
+
 def take_down(project: str, *, grace_s: int | None = None) -> bool:
     """Remove the project's containers and networks, whatever state they are in; whether there were any.
 

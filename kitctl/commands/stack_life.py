@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kitctl.commands.projects import running_container
+from kitctl.commands.projects import gpu_count, running_container
 from kitctl.commands.status import recorded_key
 from kitctl.commands.watching import Report, report_change, wait_for_container
-from kitctl.edge.container_watch import Ended, Line, Probed, watch_container
+from kitctl.edge.activity import look_at
+from kitctl.edge.container_watch import Ended, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.serving import is_healthy
 from kitctl.render.compose import LABEL
 from kitctl.watch.ending import was_told_to_stop
-from kitctl.watch.state import Change, StackState, Watched, change_between, saw_end, saw_line, saw_probe
+from kitctl.watch.state import (
+    Change,
+    StackState,
+    Watched,
+    change_between,
+    saw_end,
+    saw_gpus,
+    saw_line,
+    saw_probe,
+)
 
 
 def follow_stack(report: Report) -> Iterator[str]:
@@ -48,11 +58,21 @@ def _life(container: ContainerState, state: StackState, report: Report) -> Itera
         api_key=recorded_key(container),
         timeout_s=report.patience_s,
     )
-    for event in watch_container(container.id, probe=probe, every_s=report.every_s):
+    gpus = gpu_count(container)
+    events = watch_container(
+        container.id,
+        probe=probe,
+        every_s=report.every_s,
+        look=partial(look_at, container.id, gpus=gpus) if gpus else None,
+        look_every_s=report.gpus_every_s,
+    )
+    for event in events:
         if isinstance(event, Line):
             seen = saw_line(seen, event.text, book=book, at_s=event.at_s)
         elif isinstance(event, Probed):
             seen = saw_probe(seen, healthy=event.healthy)
+        elif isinstance(event, Looked):
+            seen = saw_gpus(seen, event.sample.gpu_failure)
         elif isinstance(event, Ended):
             told = was_told_to_stop(container_events(container.id))
             seen = saw_end(seen, event.exit_code, told_to_stop=told)

@@ -62,6 +62,7 @@ class Target:
     prompt: str = READY_PROMPT
     max_tokens: int = READY_TOKENS
     api_key: str | None = None
+    gpus: int = 0
 
 
 def wait_until_ready(
@@ -78,7 +79,7 @@ def wait_until_ready(
         target.container_id,
         probe=partial(_listens, target),
         every_s=PROBE_EVERY_S,
-        look=partial(look_at, target.container_id),
+        look=partial(look_at, target.container_id, gpus=target.gpus),
     )
     for event in events:
         state = _see(state, event, target, book=book)
@@ -144,7 +145,7 @@ def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answe
         phases=phases,
         container=container_state(target.container_id),
         answer=answer,
-        log=read_log(target.folder),
+        log="\n".join(filter(None, (read_log(target.folder), state.gpu_failure))),
         phase=state.progress.phase,
         events=() if answer else container_events(target.container_id),
         kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,

@@ -9,6 +9,7 @@ import msgspec
 
 from kitctl.commands.diagnose import diagnose_container
 from kitctl.commands.projects import PROJECT_LABEL, add_project_arguments, project_of, require_container
+from kitctl.edge.container_gpus import ask_gpus
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.files import read_text_if_there
 from kitctl.edge.runs import load_record
@@ -27,17 +28,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """State, answer and drift; exit 0 when it answers as planned, 7 when it died, 8 when it does not answer."""
+    """State, answer and drift.
+
+    Exit 0 when it answers, 9 when it answers and has lost its GPUs, 7 when it died, 8 when it does not answer.
+    """
     del context
     container = require_container(project_of(args))
     row = status_row(container)
     url, key = str(row["url"]), recorded_key(container)
     row["healthy"] = container.is_running and is_healthy(url, api_key=key)
     row["serves"] = list(served_models(url, api_key=key) or ()) if row["healthy"] else []
-    found = () if row["healthy"] else diagnose_container(container)
+    reach = ask_gpus(container.id, planned=len(row["gpus"])) if container.is_running else None
+    row["gpu_failure"] = reach.failure if reach else None
+    is_well = row["healthy"] and row["gpu_failure"] is None
+    row["state"] = "degraded" if row["healthy"] and not is_well else row["state"]
+    found = () if is_well else diagnose_container(container, seen=row["gpu_failure"] or "")
     row["diagnoses"] = [msgspec.to_builtins(diagnosis) for diagnosis in found]
     lines = (*_lines(row), *(f"  {line}" for line in diagnosis_lines(found)))
-    exit_code = Exit.OK if row["healthy"] else Exit.NOT_READY if container.is_running else Exit.CRASHED
+    exit_code = Exit.OK if is_well else Exit.GATE if row["healthy"] else Exit.NOT_READY
+    exit_code = exit_code if container.is_running else Exit.CRASHED
     return Result(data={"schema": "kitctl.status/1", **row}, lines=lines, exit=exit_code)
 
 
@@ -96,4 +105,5 @@ def _lines(row: dict[str, Any]) -> list[str]:
         f"  since    {row['since']}, restarts {row['restarts']}",
         f"  plan     {row['plan']}, run {row['run']}",
     ]
-    return lines + [f"  drift    {line}" for line in row["drift"]]
+    lines += [f"  drift    {line}" for line in row["drift"]]
+    return lines + ([f"  gpus     cannot be reached: {row['gpu_failure']}"] if row["gpu_failure"] else [])

@@ -74,10 +74,11 @@ def diagnose_start(started: Started, *, shm_bytes: int | None = None) -> tuple[D
     return (diagnose_silence(code, started.why, phase=started.phase, book=failure_book()), *found)
 
 
-def record_canary(record: RunRecord, report: CanaryReport | None) -> RunRecord:
-    """The record with what the canary found, or that it was left out; saved."""
+def record_canary(plan: Plan, record: RunRecord, report: CanaryReport | None) -> RunRecord:
+    """The record with what the canary found, or that it was left out, and how much the engine holds; saved."""
     found = {"skipped": True} if report is None else msgspec.to_builtins(report)
-    done = msgspec.structs.replace(record, canary=found)
+    holds = capacity_findings(plan, record)
+    done = msgspec.structs.replace(record, canary=found, findings=tuple(map(msgspec.to_builtins, holds)))
     save_record(done)
     return done
 
@@ -90,8 +91,9 @@ def ready_result(plan: Plan, record: RunRecord, started: Started, report: Canary
     answer = started.answer
     assert answer is not None
     findings = report.findings if report else ()
+    holds = tuple(msgspec.convert(found, Finding) for found in record.findings)
     lines = [
-        *finding_lines((*plan.findings, *capacity_findings(plan, record), *findings)),
+        *finding_lines((*plan.findings, *holds, *findings)),
         *(f"left out of the rehearsal: {path} ({why})" for path, why in plan.left_out),
         f"{plan.stack.name} answers at {record.url} as model {record.served_model}",
         f"  said: {answer.text.strip()[:200]}",
@@ -107,6 +109,7 @@ def ready_result(plan: Plan, record: RunRecord, started: Started, report: Canary
         phases=[msgspec.to_builtins(phase) for phase in record.phases],
         answer=answer.text,
         canary=record.canary,
+        found=[msgspec.to_builtins(finding) for finding in (*holds, *findings)],
     )
     failed = any(finding.severity is not Severity.NOTE for finding in findings)
     return Result(data=data, lines=tuple(lines), exit=Exit.GATE if failed else Exit.OK)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
+from kitctl.commands.projects import gpu_count
 from kitctl.commands.starting import Target, wait_until_ready
 from kitctl.commands.status import recorded_key
 from kitctl.commands.up_results import diagnose_start
@@ -30,6 +31,7 @@ def wait_for_container(container: ContainerState, *, timeout_s: float, context: 
         url=container.labels.get(f"{LABEL}.url", ""),
         model=container.labels.get(f"{LABEL}.model", ""),
         api_key=recorded_key(container),
+        gpus=gpu_count(container),
     )
     started = wait_until_ready(target, deadline_s=monotonic_s() + timeout_s, say=context.say)
     name = container.labels.get(f"{LABEL}.stack", container.name)

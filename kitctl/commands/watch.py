@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="how long a health request may take (the engine itself gives up after 20 s)",
     )
+    parser.add_argument(
+        "--gpus-every",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="pause between looks at the GPUs from inside the container",
+    )
     parser.add_argument("--once", action="store_true", help="end when the stack is dead or gone")
 
 
@@ -39,6 +46,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         say=context.say,
         every_s=args.every,
         patience_s=args.patience,
+        gpus_every_s=args.gpus_every,
         once=args.once,
     )
     return Result(data={}, stream=follow_stack(report))

@@ -22,7 +22,7 @@ from kitctl.watch.state import Change, StackState
 
 HOOK_TIMEOUT_S = 60.0
 LOOK_EVERY_S = 0.5
-BAD = frozenset({StackState.FAILING, StackState.CRASHED, StackState.UNWELL})
+BAD = frozenset({StackState.DEGRADED, StackState.FAILING, StackState.CRASHED, StackState.UNWELL})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +35,15 @@ class Report:
     say: Callable[[str], None]
     every_s: float
     patience_s: float
+    gpus_every_s: float
     once: bool
 
 
 def report_change(report: Report, change: Change, container: ContainerState | None) -> str:
     """The change as one line; a bad one with its diagnosis. The hook has run and a death is recorded by then."""
     container = (container_state(container.id) or container) if container else None
-    found = diagnose_container(container) if container and change.after in BAD else ()
+    seen = change.why if change.after is StackState.DEGRADED else ""
+    found = diagnose_container(container, seen=seen) if container and change.after in BAD else ()
     if container is not None and change.after is StackState.CRASHED:
         _record_crash(container, found)
     body = _body(report, change, found)

@@ -6,12 +6,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kitctl.edge.clock import monotonic_s
+from kitctl.edge.container_gpus import ask_gpus
 from kitctl.edge.docker_client import engine_calls
 from kitctl.watch.progress import Sample
 
 
-def look_at(container_id: str) -> Sample | None:
-    """One sample, without log lines; ``None`` when the container does not run.
+def look_at(container_id: str, *, gpus: int = 0) -> Sample | None:
+    """One sample, without log lines, with a look at its ``gpus``; ``None`` when the container does not run.
 
     Bytes are those that the container's control group read from block devices; memory counts its page cache too.
     """
@@ -23,12 +24,15 @@ def look_at(container_id: str) -> Sample | None:
             programs = client.api.top(container_id, ps_args="-eo pid,args")
     except (docker.errors.NotFound, docker.errors.APIError):
         return None
+    reach = ask_gpus(container_id, planned=gpus)
     return Sample(
         at_s=monotonic_s(),
         messages=0,
         read_bytes=_read_bytes(stats),
         memory_mib=_memory_mib(stats),
         programs=tuple(_program(row) for row in programs.get("Processes") or ()),
+        gpu_memory_mib=reach.used_mib if reach else None,
+        gpu_failure=reach.failure if reach else None,
     )
 
 

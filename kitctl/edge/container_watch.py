@@ -20,7 +20,7 @@ from kitctl.watch.progress import Sample
 
 _TICK_S = 0.25
 _LAST_WORDS_S = 0.7
-_LOOK_EVERY_S = 5.0
+LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +78,18 @@ def watch_container(
     probe: Callable[[], bool] | None = None,
     every_s: float = 5.0,
     look: Callable[[], Sample | None] | None = None,
+    look_every_s: float = LOOK_EVERY_S,
 ) -> Iterator[Event]:
     """Events of the container from its latest start until it ends; the last event is ``Ended``.
 
     Lines written just before the end come before it. ``probe`` is asked again ``every_s`` after it answered, and
-    ``look`` every few seconds. Raises KitError ``engine-unreachable`` (exit 10).
+    ``look`` ``look_every_s``. Raises KitError ``engine-unreachable`` (exit 10).
     """
     events: queue.Queue[Event | Lost] = queue.Queue()
     if probe is not None:
         threading.Thread(target=_ask, args=(probe, every_s, events), daemon=True).start()
     if look is not None:
-        threading.Thread(target=_look, args=(look, events), daemon=True).start()
+        threading.Thread(target=_look, args=(look, look_every_s, events), daemon=True).start()
     follower = _spawn(_follow, container_id, events)
     _spawn(_await_end, container_id, events)
     while True:
@@ -139,13 +140,13 @@ def _ask(probe: Callable[[], bool], every_s: float, events: queue.Queue[Event | 
         time.sleep(every_s)
 
 
-def _look(look: Callable[[], Sample | None], events: queue.Queue[Event | Lost]) -> None:
+def _look(look: Callable[[], Sample | None], every_s: float, events: queue.Queue[Event | Lost]) -> None:
     while True:
         with suppress(KitError):
             sample = look()
             if sample is not None:
                 events.put(Looked(sample=sample, at_s=sample.at_s))
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(every_s)
 
 
 def _drain(events: queue.Queue[Event | Lost]) -> Iterator[Event]:

@@ -110,11 +110,11 @@ def reserve(gpus: GpuChoice | None, facts: HostFacts) -> GpuReservation:
 def plan_mounts(
     models: tuple[PlannedModel, ...], image: ImageChoice, archs: tuple[str, ...]
 ) -> tuple[Mount, ...]:
-    """Model folders read-only, and one cache volume for each image and GPU architecture."""
-    folders = [
+    """Model folders read-only, each once, and one cache volume for each image and GPU architecture."""
+    folders = dict.fromkeys(
         Mount(kind="bind", source=model.folder, target=model_target(model), read_only=True)
         for model in models
-    ]
+    )
     arch = "-".join(archs).replace(".", "") or "cpu"
     key = image.pins_hash[:12] if image.pins_hash else "own"
     volume = f"{PROJECT_PREFIX}-cache-{key}-{image.stage}-{arch}"

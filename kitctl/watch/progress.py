@@ -44,13 +44,18 @@ class Motion(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What the host shows of a container at one moment; ``None`` is what could not be read."""
+    """What the host shows of a container at one moment; ``None`` is what could not be read.
+
+    ``gpu_failure`` says why the container cannot reach its GPUs; ``gpu_memory_mib`` is in use over all of them.
+    """
 
     at_s: float
     messages: int
     read_bytes: int | None = None
     memory_mib: int | None = None
     programs: tuple[str, ...] = ()
+    gpu_memory_mib: int | None = None
+    gpu_failure: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,7 @@ class Pulse:
     line_s: float
     bytes_s: float | None = None
     memory_s: float | None = None
+    gpu_memory_s: float | None = None
     compiling: str | None = None
     last: Sample | None = None
 
@@ -88,16 +94,19 @@ def feel(pulse: Pulse, sample: Sample) -> Pulse:
         return replace(pulse, last=sample, compiling=compiling, line_s=max(pulse.line_s, sample.at_s))
     grew_bytes = _grew(last.read_bytes, sample.read_bytes, BYTES_STEP)
     grew_memory = _grew(last.memory_mib, sample.memory_mib, MEMORY_STEP_MIB)
+    grew_gpu_memory = _grew(last.gpu_memory_mib, sample.gpu_memory_mib, MEMORY_STEP_MIB)
     kept = replace(
         sample,
         read_bytes=sample.read_bytes if grew_bytes else last.read_bytes,
         memory_mib=sample.memory_mib if grew_memory else last.memory_mib,
+        gpu_memory_mib=sample.gpu_memory_mib if grew_gpu_memory else last.gpu_memory_mib,
     )
     return replace(
         pulse,
         line_s=sample.at_s if sample.messages > last.messages else pulse.line_s,
         bytes_s=sample.at_s if grew_bytes else pulse.bytes_s,
         memory_s=sample.at_s if grew_memory else pulse.memory_s,
+        gpu_memory_s=sample.at_s if grew_gpu_memory else pulse.gpu_memory_s,
         compiling=compiling,
         last=kept,
     )
@@ -112,8 +121,11 @@ def _grew(before: int | None, now: int | None, step: int) -> bool:
 def judge_motion(
     pulse: Pulse, *, now_s: float, quiet_s: float = QUIET_S, stalled_s: float = STALLED_S
 ) -> Motion:
-    """Whether the load moves: a line, a byte read or memory taken counts; a running compiler is no stall."""
-    alive_s = max(s for s in (pulse.line_s, pulse.bytes_s, pulse.memory_s) if s is not None)
+    """Whether the load moves: a line, a byte read or memory taken, the host's or the GPUs', counts.
+
+    A running compiler is no stall.
+    """
+    alive_s = max(s for s in _signs(pulse).values() if s is not None)
     if now_s - alive_s < quiet_s:
         return Motion.MOVING
     if pulse.compiling is not None:
@@ -125,9 +137,19 @@ def motion_text(pulse: Pulse, *, now_s: float) -> str:
     """What is seen of the load, for a person."""
     if pulse.compiling is not None:
         return f"{pulse.compiling} runs: kernels are being compiled"
-    signs = {"line": pulse.line_s, "byte read": pulse.bytes_s, "memory taken": pulse.memory_s}
-    seen = [f"last {name} {now_s - at_s:.0f} s ago" for name, at_s in signs.items() if at_s is not None]
+    seen = [
+        f"last {name} {now_s - at_s:.0f} s ago" for name, at_s in _signs(pulse).items() if at_s is not None
+    ]
     return ", ".join(seen)
+
+
+def _signs(pulse: Pulse) -> dict[str, float | None]:
+    return {
+        "line": pulse.line_s,
+        "byte read": pulse.bytes_s,
+        "memory taken": pulse.memory_s,
+        "GPU memory taken": pulse.gpu_memory_s,
+    }
 
 
 def estimate(

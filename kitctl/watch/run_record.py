@@ -67,6 +67,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     oom_killed: bool | None = None
     kv_tokens: int | None = None
     canary: dict[str, Any] | None = None
+    findings: tuple[dict[str, Any], ...] = ()
     diagnoses: tuple[dict[str, Any], ...] = ()
     remedies: tuple[dict[str, Any], ...] = ()
     api_key_file: str | None = None

@@ -59,7 +59,7 @@ def show_lines(record: RunRecord) -> list[str]:
     ]
     if record.exit_code is not None:
         lines.append(f"  exit     {record.exit_code}, OOMKilled {record.oom_killed}")
-    for found in record.diagnoses:
+    for found in (*record.findings, *(record.canary or {}).get("findings", ()), *record.diagnoses):
         lines += [
             f"  {found['code']}: {found['cause']}",
             *(f"    seen: {line}" for line in found["evidence"]),

@@ -48,6 +48,7 @@ class StartState:
     line_s: float | None = None
     exit_code: int | None = None
     has_ended: bool = False
+    gpu_failure: str | None = None
     told: tuple[str, ...] = ()
 
 
@@ -67,7 +68,9 @@ def see_sample(state: StartState, sample: Sample) -> StartState:
     pulse = feel(state.pulse or Pulse(begun_s=state.begun_s, line_s=sample.at_s), sample)
     motion = judge_motion(pulse, now_s=sample.at_s)
     told = () if motion is state.motion else (f"{motion.value}: {motion_text(pulse, now_s=sample.at_s)}",)
-    return replace(state, pulse=pulse, motion=motion, told=told)
+    if sample.gpu_failure is not None and sample.gpu_failure != state.gpu_failure:
+        told = (*told, f"the container cannot reach its GPUs: {sample.gpu_failure}")
+    return replace(state, pulse=pulse, motion=motion, told=told, gpu_failure=sample.gpu_failure)
 
 
 def see_end(state: StartState, exit_code: int | None) -> StartState:

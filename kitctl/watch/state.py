@@ -15,11 +15,13 @@ FAILED_PROBES = 2
 
 class StackState(StrEnum):
     """``failing``: a fatal line was logged, the process still lives (a killed rank keeps the port open for
-    seconds to a minute, measured on SGLang 0.5.16). ``unwell``: it lives and does not answer."""
+    seconds to a minute, measured on SGLang 0.5.16). ``unwell``: it lives and does not answer. ``degraded``: it
+    answers, and cannot reach its GPUs any more."""
 
     ABSENT = "absent"
     LOADING = "loading"
     READY = "ready"
+    DEGRADED = "degraded"
     UNWELL = "unwell"
     FAILING = "failing"
     CRASHED = "crashed"
@@ -41,6 +43,7 @@ class Watched:
     ended: bool = False
     exit_code: int | None = None
     line_s: float = 0.0
+    gpu_failure: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +75,11 @@ def saw_probe(seen: Watched, *, healthy: bool) -> Watched:
     )
 
 
+def saw_gpus(seen: Watched, failure: str | None) -> Watched:
+    """After a look at the GPUs from inside the container."""
+    return replace(seen, gpu_failure=failure)
+
+
 def saw_end(seen: Watched, exit_code: int | None, *, told_to_stop: bool = False) -> Watched:
     """After the main process ended; ``told_to_stop``: the container engine asked it to."""
     return replace(seen, ended=True, exit_code=exit_code, told_to_stop=seen.told_to_stop or told_to_stop)
@@ -83,6 +91,8 @@ def judge_state(seen: Watched) -> StackState:
         return StackState.STOPPED if seen.told_to_stop else StackState.CRASHED
     if seen.progress.first_fatal is not None and not seen.told_to_stop:
         return StackState.FAILING
+    if seen.gpu_failure is not None and seen.failed_probes < FAILED_PROBES:
+        return StackState.DEGRADED
     if seen.healthy:
         return StackState.READY
     if seen.was_ready and seen.failed_probes >= FAILED_PROBES:
@@ -108,6 +118,8 @@ def _why(state: StackState, seen: Watched) -> str:
         return f"{fatal.rank + ': ' if fatal.rank else ''}{fatal.text}"
     if state in DEAD:
         return "told to stop" if seen.told_to_stop else f"ended with exit code {seen.exit_code}"
+    if state is StackState.DEGRADED:
+        return f"the container cannot reach its GPUs: {seen.gpu_failure}"
     if state is StackState.UNWELL:
         return f"{seen.failed_probes} health requests in a row got no answer"
     if state is StackState.LOADING:

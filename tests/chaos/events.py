@@ -87,9 +87,9 @@ def event_in_container(user: KitUser, *, timeout_s: float = 20.0) -> float:
     raise AssertionError("the server logged no event")
 
 
-def watch(user: KitUser, *words: str) -> Iterator[Watcher]:
+def watch(user: KitUser, *words: str, stack: str = "cpu-demo") -> Iterator[Watcher]:
     """``kitctl watch --json`` while the block runs."""
-    run = user.start("watch", "cpu-demo", "--name", user.name, "--json", *words)
+    run = user.start("watch", stack, "--name", user.name, "--json", *words)
     watcher = Watcher(process=run.process)
     reader = threading.Thread(target=_read, args=(watcher,), daemon=True)
     reader.start()

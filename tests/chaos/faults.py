@@ -26,12 +26,13 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     starts: tuple[Fault, ...]
     serving: tuple[Fault, ...]
     outside: tuple[Fault, ...]
+    gpus: tuple[Fault, ...]
     engine: tuple[Fault, ...]
 
 
 FAULTS = msgspec.yaml.decode((Path(__file__).parent / "faults.yaml").read_text(), type=Faults)
 BY_NAME = {
     fault.name: fault
-    for group in (FAULTS.starts, FAULTS.serving, FAULTS.outside, FAULTS.engine)
+    for group in (FAULTS.starts, FAULTS.serving, FAULTS.outside, FAULTS.gpus, FAULTS.engine)
     for fault in group
 }

@@ -16,6 +16,12 @@ GROUPS = (
         FAULTS.serving,
     ),
     ("From outside", "What happens to the container or the host.", FAULTS.outside),
+    (
+        "On a GPU host",
+        "An engine of its own on an imitated GPU host, with the stub server; for a verdict that comes with the first "
+        "answer the time is that of the whole start.",
+        FAULTS.gpus,
+    ),
     ("The real engine", "SGLang 0.5.16 on its CPU engine in the kit's image.", FAULTS.engine),
 )
 

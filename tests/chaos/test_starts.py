@@ -1,10 +1,12 @@
 """A start that fails is named within its bound, exits with its code, and leaves nothing behind."""
 
+import subprocess
+
 import pytest
 from chaos.events import event_in_run, up
 from chaos.faults import FAULTS, Fault
 from chaos.measured import keep
-from kitctl_process import KitUser
+from kitctl_process import KitUser, docker
 
 pytestmark = pytest.mark.docker
 
@@ -33,3 +35,21 @@ def test_start(fault: Fault, kit_user: KitUser, fault_server: str, accept: bool)
     assert seconds <= fault.bound_s + 0.05
     if accept:
         keep(fault, verdict=fault.verdict, seconds=seconds)
+
+
+def test_far_fewer_kv_tokens_than_the_last_run_are_told(kit_user: KitUser, fault_server: str) -> None:
+    """The same plan and image reference twice; the second engine holds a quarter."""
+    reference = f"kitctl-capacity:{kit_user.name}"
+    found = []
+    try:
+        for tokens in (65536, 16384):
+            text = f"FROM {fault_server}\nENV STUB_KV_TOKENS={tokens}\n"
+            subprocess.run(["docker", "build", "-q", "-t", reference, "-"], input=text, text=True, check=True)
+            told = up(kit_user, reference, {})
+            assert told.exit_code == 0, told.lines
+            found.append([(one["code"], one["cause"]) for one in told.data["found"]])
+            assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
+    finally:
+        docker("image", "rm", reference)
+    low = "the engine holds 16384 KV tokens, 25% of what the last run here says (65536)"
+    assert found[0] == [] and found[1][1:] == [("kv-capacity-low", low)]

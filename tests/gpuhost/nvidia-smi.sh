@@ -32,6 +32,14 @@ no_driver() {
     exit 9
 }
 
+# In a container whose device rules were put back, opening a node is not permitted; with them there is just no driver.
+require_devices() {
+    [ -z "$IMITATED_GPU_NODES" ] && [ -e /dev/nvidiactl ] || return 0
+    case "$( { : </dev/nvidiactl; } 2>&1 )" in
+        *"not permitted"*) echo "Failed to initialize NVML: Unknown Error"; exit 255 ;;
+    esac
+}
+
 value() { # FIELD INDEX MINOR
     case "$1" in
         index) echo "$2" ;;
@@ -186,6 +194,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ -n "$all" ] || no_driver
+require_devices
 case "$verb" in
     list) list ;;
     versions) versions ;;

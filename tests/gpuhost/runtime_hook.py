@@ -25,6 +25,7 @@ def main() -> None:
     asked = env.get("NVIDIA_VISIBLE_DEVICES", "void")
     if asked in ("void", ""):
         return
+    allow_devices(state["pid"])
     root = bundle / spec["root"]["path"]
     for minor in minors(asked, int(os.environ["GPU_HOST_COUNT"])):
         make_node(state["pid"], root / f"dev/nvidia{minor}", minor)
@@ -43,6 +44,14 @@ def minors(asked: str, count: int) -> list[int]:
     if unknown:
         sys.exit(f"nvidia-container-cli: device error: {unknown[0]}: unknown device")
     return [known[one] for one in asked.split(",")]
+
+
+def allow_devices(pid: int) -> None:
+    """Open the container's device rules for the GPUs, behind its runtime's back, as the genuine hook does."""
+    lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    group = next((line.split(":", 2)[2] for line in lines if line.split(":")[1] == "devices"), None)
+    if group is not None:
+        Path(f"/sys/fs/cgroup/devices{group}/devices.allow").write_text(f"c {NVIDIA_MAJOR}:* rw")
 
 
 def make_node(pid: int, path: Path, minor: int) -> None:

@@ -1,7 +1,8 @@
 """A stand-in for the engine: replays its real lines, answers as it answers, and fails as it is told to.
 
 Told by environment variables: STUB_FAULT names what goes wrong (``fault_*`` below), STUB_LOG the log to replay,
-STUB_STEP_S the pause before each line that begins a phase. Standard library alone, so that its image is small.
+STUB_KV_TOKENS how many tokens it says to hold, STUB_STEP_S the pause before each line that begins a phase. Standard
+library alone, so that its image is small.
 """
 
 import json
@@ -21,6 +22,8 @@ MODEL = os.environ.get("STUB_MODEL")
 FAULT = os.environ.get("STUB_FAULT", "none")
 STEP_S = float(os.environ.get("STUB_STEP_S", "0.02"))
 PHASE_LINE = re.compile(r"server_args=|begin|Uvicorn|fired up|allocated")
+KV_TOKENS = os.environ.get("STUB_KV_TOKENS")
+TOKENS = re.compile(r"^(.*max_total_num_tokens=)\d+")
 STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 NOT_OURS = re.compile(
     r'" \d{3}|Decode batch|Prefill batch|SIGTERM|Gracefully|kill_process_tree|Uvicorn running'
@@ -64,7 +67,7 @@ def replay(name: str, *, until: str | None = None, since: str | None = None) -> 
             return
         if PHASE_LINE.search(line):
             time.sleep(STEP_S)
-        say(line)
+        say(TOKENS.sub(rf"\g<1>{KV_TOKENS}", line) if KV_TOKENS else line)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -139,8 +142,9 @@ def answer_for(body: dict[str, object]) -> tuple[str, int]:
 
 
 def passes_for(tokens: int) -> int:
-    """Verify passes: with a broken drafter every pass gives one token."""
-    return max(1, tokens - 1) if FAULT == "drafter-broken" else max(1, (tokens - 1) // 4)
+    """Verify passes: with a broken drafter every pass gives one token, with a weak one two, else four."""
+    accepted = {"drafter-broken": 1, "drafter-weak": 2}.get(FAULT, 4)
+    return max(1, (tokens - 1) // accepted)
 
 
 def option(name: str, default: str) -> str:
@@ -184,9 +188,9 @@ def die(code: int, *, name: str) -> None:
     os._exit(code)
 
 
-def load(log: str = "healthy-cpu-stopped.log") -> None:
-    """A whole healthy load up to ready."""
-    replay(log, until="fired up")
+def load() -> None:
+    """A whole load up to ready."""
+    replay(os.environ.get("STUB_LOG", "healthy-cpu-stopped.log"), until="fired up")
     listen()
     State.ready = True
     stamped("The server is fired up and ready to roll!")
