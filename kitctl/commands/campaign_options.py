@@ -26,6 +26,7 @@ class Starting:
     rehearse: bool = False
     gpus: str | None = None
     overlay: str | None = None
+    add: tuple[str, ...] = ()
     port: int | None = None
     store: str | None = None
     skip: tuple[str, ...] = ()
@@ -39,6 +40,9 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--gpus", metavar="LIST", help="GPUs to reserve: 0-7, 4,5, all or UUIDs")
     start.add_argument(
         "--overlay", metavar="NAME", help="the host kind's overlay (default: by the GPUs' links)"
+    )
+    start.add_argument(
+        "--add", action="append", default=[], metavar="NAME", help="an add-on overlay; repeatable"
     )
     start.add_argument(
         "--port", type=port_number, metavar="N", help="port on the host (default: the stack's)"
@@ -56,6 +60,7 @@ def starting_of(args: argparse.Namespace, *, name: str, rehearse: bool, tries: i
         rehearse=rehearse,
         gpus=args.gpus,
         overlay=args.overlay,
+        add=tuple(args.add),
         port=args.port,
         store=args.store,
         skip=tuple(args.skip),
@@ -72,6 +77,7 @@ def up_arguments(
     words = [arm.stack, "--name", starting.name, "--replace"]
     words += [word for text in (*arm.words, *more) for word in ("--set", text)]
     words += [word for code in starting.skip for word in ("--skip", code)]
+    words += [word for name in starting.add for word in ("--add", name)]
     words += ["--rehearse"] if starting.rehearse else []
     words += ["--auto-remedy", str(starting.tries)] if starting.tries else []
     options = {
