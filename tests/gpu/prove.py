@@ -140,7 +140,10 @@ class Case:
                     temperature,
                     "--json",
                 ]
-                self.run_tool(f"accept-T{temperature}", words)
+                self.run_tool(f"accept-T{temperature}", [*words, *self.wanted.get("accept_words", [])])
+        if self.other is not None and self.other.facts.get("ready_s"):
+            words = ["accept", "--url", self.url, "--model", "proof", "--parity", self.other.url, "--json"]
+            self.run_tool("parity", [*words, *self.wanted.get("accept_words", [])])
         self.save_get("/metrics", "after")
 
     def run_tool(self, name: str, words: list[str]) -> None:
