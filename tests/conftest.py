@@ -8,9 +8,10 @@ import pytest
 from gpuhost.fixtures import gpu_host, gpuless_host, nvlink_host
 from hypothesis import HealthCheck, settings
 from kitctl_process import KitUser, new_user
+from remotehost.fixtures import far_user, remote_host
 from stub_engine.image import stub_image
 
-__all__ = ["gpu_host", "gpuless_host", "nvlink_host"]
+__all__ = ["far_user", "gpu_host", "gpuless_host", "nvlink_host", "remote_host"]
 settings.register_profile("kitctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kitctl")
 

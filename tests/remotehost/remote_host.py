@@ -52,7 +52,13 @@ class RemoteHost:
         return f"ssh://root@{self.alias}"
 
     @property
+    def docker_host(self) -> str:
+        """Its engine's socket, as this machine's file system shows it: for the tests' own look."""
+        return f"unix://{self.folder}/docker.sock"
+
+    @property
     def alias(self) -> str:
+        """The host's name in the user's ssh configuration."""
         return f"{self.name}.test"
 
     @property
@@ -104,7 +110,7 @@ class RemoteHost:
     def as_gpu_host(self) -> GpuHost:
         """Its engine for the helpers of the imitated GPU host; the socket is reached through this file system."""
         return GpuHost(
-            docker_host=f"unix://{self.folder}/docker.sock",
+            docker_host=self.docker_host,
             folder=self.folder,
             count=self.gpus,
             gpu_class="pcie",
@@ -115,16 +121,42 @@ class RemoteHost:
 def running_remote_host(*, gpus: int = 8, octet: int = 1) -> Iterator[RemoteHost]:
     """The host, swept away at the end with all that runs there."""
     assert Path(SSHD).exists(), "no sshd: install Debian's openssh-server first"
+    sweep_abandoned()
     folder = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(3)}"
     folder.mkdir(mode=0o755)
     with ExitStack() as clean_up:
         clean_up.callback(shutil.rmtree, folder, True)
+        (folder / "owner").write_text(str(os.getpid()))
         _write_files(folder, gpus)
         pid = _start(folder, clean_up)
         near, far = _lay_cable(folder, pid, octet, clean_up)
         host = RemoteHost(name=folder.name, folder=folder, address_ip=far, near_ip=near, pid=pid, gpus=gpus)
         _wait(host)
         yield host
+
+
+def sweep_abandoned() -> None:
+    """Stop what a killed test run left behind: its engine ended with it, its sshd did not."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        owner, sshd = folder / "owner", folder / "sshd.pid"
+        if owner.exists() and not Path(f"/proc/{owner.read_text()}").exists():
+            if sshd.exists() and str(folder) in _command_line(int(sshd.read_text())):
+                for pid in _processes_of(int(sshd.read_text())):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            _unmount_below(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _command_line(pid: int) -> str:
+    path = Path(f"/proc/{pid}/cmdline")
+    return path.read_text() if path.exists() else ""
+
+
+def _unmount_below(folder: Path) -> None:
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for mount in sorted((p for p in points if p.startswith(f"{folder}/")), reverse=True):
+        subprocess.run(["umount", "-l", mount], check=False)
 
 
 def _write_files(folder: Path, gpus: int) -> None:
@@ -214,9 +246,7 @@ def _end(daemon: subprocess.Popen[bytes], folder: Path) -> None:
     except subprocess.TimeoutExpired:
         daemon.kill()
         daemon.wait()
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for mount in sorted((p for p in points if p.startswith(f"{folder}/")), reverse=True):
-        subprocess.run(["umount", "-l", mount], check=False)
+    _unmount_below(folder)
 
 
 def _processes_of(pid: int) -> list[int]:
