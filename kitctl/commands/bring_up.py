@@ -69,7 +69,13 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
         record, container = (record, existing) if existing else start_run(planned, record, context)
         target, yardstick = target_of(planned, record, container), yardstick_of(planned)
         deadline_s = monotonic_s() + deadline_after_s(planned, yardstick, timeout_s=args.timeout)
-        started = wait_until_ready(target, deadline_s=deadline_s, say=context.say, yardstick=yardstick)
+        started = wait_until_ready(
+            target,
+            deadline_s=deadline_s,
+            say=context.say,
+            yardstick=yardstick,
+            stalled_s=args.stall_after,
+        )
         if started.verdict is Verdict.ASK and started.answer is not None:
             record = record_ready(record, started, seconds=monotonic_s() - begun_s)
             if planned.plan.boot:

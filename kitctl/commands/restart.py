@@ -7,6 +7,7 @@ import argparse
 from kitctl.commands.argument_types import seconds
 from kitctl.commands.projects import add_project_arguments, project_of, require_container
 from kitctl.commands.waiting import wait_for_container
+from kitctl.commands.waiting_options import add_waiting_arguments
 from kitctl.edge.docker_engine import restart_container
 from kitctl.edge.locks import project_lock
 from kitctl.edge.runs import load_record
@@ -17,9 +18,7 @@ from kitctl.result import Context, Result
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``restart``."""
     add_project_arguments(parser)
-    parser.add_argument(
-        "--timeout", type=seconds, default=1800.0, metavar="S", help="seconds to wait (default 1800)"
-    )
+    add_waiting_arguments(parser)
     parser.add_argument(
         "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )
@@ -34,4 +33,6 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         grace_s = int(record.plan["settings"]["serve"]["stop_grace_s"]) if record else 60
         context.say(f"restarting {container.name}")
         restart_container(container.id, grace_s=grace_s)
-        return wait_for_container(container, timeout_s=args.timeout, context=context)
+        return wait_for_container(
+            container, timeout_s=args.timeout, stalled_s=args.stall_after, context=context
+        )

@@ -8,7 +8,7 @@ from functools import partial
 
 from kitctl.edge.activity import look_at
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.container_watch import Ended, Event, Line, Looked, Probed, watch_container
+from kitctl.edge.container_watch import LOOK_EVERY_S, Ended, Event, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState, container_state
 from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
@@ -17,6 +17,7 @@ from kitctl.edge.serving import Answer, ask, is_healthy, served_models
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.ending import EngineEvent
 from kitctl.watch.engine_log import Phase
+from kitctl.watch.progress import STALLED_S
 from kitctl.watch.run_record import PhaseTime
 from kitctl.watch.start import (
     StartState,
@@ -66,20 +67,31 @@ class Target:
 
 
 def wait_until_ready(
-    target: Target, *, deadline_s: float, say: Callable[[str], None], yardstick: Yardstick | None = None
+    target: Target,
+    *,
+    deadline_s: float,
+    say: Callable[[str], None],
+    yardstick: Yardstick | None = None,
+    stalled_s: float = STALLED_S,
 ) -> Started:
     """Follow the container until it has answered a real generation, died, stalled, or ``deadline_s`` passed.
 
-    ``deadline_s`` is by ``monotonic_s``.
+    ``deadline_s`` is by ``monotonic_s``; a stall is one when nothing moved for ``stalled_s``.
     """
     book = failure_book()
-    state = StartState(begun_s=monotonic_s(), deadline_s=deadline_s, yardstick=yardstick or Yardstick())
+    state = StartState(
+        begun_s=monotonic_s(),
+        deadline_s=deadline_s,
+        stalled_s=stalled_s,
+        yardstick=yardstick or Yardstick(),
+    )
     asked_s = 0.0
     events = watch_container(
         target.container_id,
         probe=partial(_listens, target),
         every_s=PROBE_EVERY_S,
         look=partial(look_at, target.container_id, gpus=target.gpus),
+        look_every_s=min(LOOK_EVERY_S, stalled_s / 4),
     )
     for event in events:
         state = _see(state, event, target, book=book)

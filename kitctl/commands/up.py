@@ -7,6 +7,7 @@ import argparse
 from kitctl.commands.argument_types import seconds
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
+from kitctl.commands.waiting_options import add_stall_argument
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.edge.warming import warm_up
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=seconds, metavar="S", help="seconds to wait for ready (default: derived)"
     )
+    add_stall_argument(parser)
     parser.add_argument(
         "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )

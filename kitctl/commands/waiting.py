@@ -22,7 +22,9 @@ from kitctl.watch.run_record import Outcome
 from kitctl.watch.start import Verdict
 
 
-def wait_for_container(container: ContainerState, *, timeout_s: float, context: Context) -> Result:
+def wait_for_container(
+    container: ContainerState, *, timeout_s: float, stalled_s: float, context: Context
+) -> Result:
     """Follow the container until it answers; exit 0, 7 (died, with the diagnosis) or 8 (time over)."""
     record = load_record(container.labels.get(f"{LABEL}.run", ""))
     target = Target(
@@ -33,7 +35,9 @@ def wait_for_container(container: ContainerState, *, timeout_s: float, context: 
         api_key=recorded_key(container),
         gpus=gpu_count(container),
     )
-    started = wait_until_ready(target, deadline_s=monotonic_s() + timeout_s, say=context.say)
+    started = wait_until_ready(
+        target, deadline_s=monotonic_s() + timeout_s, say=context.say, stalled_s=stalled_s
+    )
     name = container.labels.get(f"{LABEL}.stack", container.name)
     data = {"schema": "kitctl.wait/1", "stack": name, "verdict": started.verdict.value}
     if started.verdict is Verdict.ASK:

@@ -118,15 +118,13 @@ def _grew(before: int | None, now: int | None, step: int) -> bool:
     return before is None or now - before >= step
 
 
-def judge_motion(
-    pulse: Pulse, *, now_s: float, quiet_s: float = QUIET_S, stalled_s: float = STALLED_S
-) -> Motion:
+def judge_motion(pulse: Pulse, *, now_s: float, stalled_s: float = STALLED_S) -> Motion:
     """Whether the load moves: a line, a byte read or memory taken, the host's or the GPUs', counts.
 
-    A running compiler is no stall.
+    A running compiler is no stall. ``quiet`` comes after a minute, or a quarter of ``stalled_s`` if that is less.
     """
     alive_s = max(s for s in _signs(pulse).values() if s is not None)
-    if now_s - alive_s < quiet_s:
+    if now_s - alive_s < min(QUIET_S, stalled_s / 4):
         return Motion.MOVING
     if pulse.compiling is not None:
         return Motion.COMPILING

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.engine_log import LoadProgress, Phase, advance, phase_durations
-from kitctl.watch.progress import Motion, Pulse, Sample, estimate, feel, judge_motion, motion_text
+from kitctl.watch.progress import STALLED_S, Motion, Pulse, Sample, estimate, feel, judge_motion, motion_text
 
 LAST_WORDS_S = 0.5
 """After a fatal line the traceback and the other ranks' words follow within this pause; then the verdict stands."""
@@ -36,10 +36,14 @@ class Yardstick:
 
 @dataclass(frozen=True, kw_only=True)
 class StartState:
-    """A start as seen so far. Times are seconds of one clock that never steps."""
+    """A start as seen so far. Times are seconds of one clock that never steps.
+
+    After ``stalled_s`` without motion it is given up.
+    """
 
     begun_s: float
     deadline_s: float
+    stalled_s: float = STALLED_S
     yardstick: Yardstick = field(default_factory=Yardstick)
     progress: LoadProgress = field(default_factory=LoadProgress)
     pulse: Pulse | None = None
@@ -66,7 +70,7 @@ def see_sample(state: StartState, sample: Sample) -> StartState:
     """The state after a look at the container's bytes, memory and programs; a change of motion is told."""
     sample = replace(sample, messages=state.progress.messages)
     pulse = feel(state.pulse or Pulse(begun_s=state.begun_s, line_s=sample.at_s), sample)
-    motion = judge_motion(pulse, now_s=sample.at_s)
+    motion = judge_motion(pulse, now_s=sample.at_s, stalled_s=state.stalled_s)
     told = () if motion is state.motion else (f"{motion.value}: {motion_text(pulse, now_s=sample.at_s)}",)
     if sample.gpu_failure is not None and sample.gpu_failure != state.gpu_failure:
         told = (*told, f"the container cannot reach its GPUs: {sample.gpu_failure}")

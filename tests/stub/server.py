@@ -287,11 +287,68 @@ def fail_with_log(name: str, code: int) -> None:
     die(code, name="exit")
 
 
+def compile_kernels(seconds: float) -> None:
+    """Say nothing while a program by the name of CUDA's assembler runs."""
+    compiler = Path("/tmp/ptxas")
+    compiler.symlink_to(sys.executable)
+    subprocess.run([compiler, "-I", "-c", f"import time; time.sleep({seconds})"], check=True)
+
+
 def ladder() -> bool:
     """Whether the flags say that prefill graphs (and for STUB_RUNGS=3 decode graphs) are off by now."""
     words = " ".join(sys.argv)
     wanted = {"1": "prefill", "2": "bs", "3": "decode=disabled|decode disabled|disable-cuda-graph"}
     return re.search(wanted[os.environ.get("STUB_RUNGS", "1")], words) is not None
+
+
+def silent_hang() -> None:
+    """Say nothing more after the weights."""
+    event("hang")
+    replay("healthy-cpu-stopped.log", until="Load weight end")
+    signal.pause()
+
+
+def compiles() -> None:
+    """A compiler works in silence; then it goes on, or hangs."""
+    replay("healthy-cpu-stopped.log", until="Load weight end")
+    compile_kernels(float(os.environ.get("STUB_COMPILE_S", "12")))
+    if os.environ.get("STUB_THEN") == "hang":
+        event("hang")
+        signal.pause()
+
+
+def port_taken() -> None:
+    """The port is taken: told after the whole load, and then it hangs."""
+    replay("healthy-cpu-stopped.log", until="fired up")
+    event("fatal")
+    replay("B50b.log", since="[Errno 98]")
+    signal.pause()
+
+
+def out_of_host_memory() -> None:
+    """Take memory until the kernel ends it."""
+    replay("healthy-cpu-stopped.log", until="Load weight end")
+    event("oom")
+    hoard = []
+    while True:
+        hoard.append(bytearray(os.urandom(1 << 20)) * 8)
+
+
+def never_ready() -> None:
+    """Listen and answer 503."""
+    replay("healthy-cpu-stopped.log", until="fired up")
+    listen()
+    signal.pause()
+
+
+EARLY = {
+    "silent-exit": lambda: die(int(os.environ.get("STUB_EXIT", "1")), name="exit"),
+    "silent-hang": silent_hang,
+    "compiles": compiles,
+    "port-taken": port_taken,
+    "out-of-host-memory": out_of_host_memory,
+    "never-ready": never_ready,
+}
 
 
 def main() -> None:
@@ -301,27 +358,7 @@ def main() -> None:
         fail_with_log(FAULT.removeprefix("log:"), int(os.environ.get("STUB_EXIT", "137")))
     if FAULT == "until-remedied" and not ladder():
         fail_with_log("B41.log", 137)
-    if FAULT == "silent-exit":
-        die(int(os.environ.get("STUB_EXIT", "1")), name="exit")
-    if FAULT == "silent-hang":
-        event("hang")
-        replay("healthy-cpu-stopped.log", until="Load weight end")
-        signal.pause()
-    if FAULT == "port-taken":
-        replay("healthy-cpu-stopped.log", until="fired up")
-        event("fatal")
-        replay("B50b.log", since="[Errno 98]")
-        signal.pause()
-    if FAULT == "out-of-host-memory":
-        replay("healthy-cpu-stopped.log", until="Load weight end")
-        event("oom")
-        hoard = []
-        while True:
-            hoard.append(bytearray(os.urandom(1 << 20)) * 8)
-    if FAULT == "never-ready":
-        replay("healthy-cpu-stopped.log", until="fired up")
-        listen()
-        signal.pause()
+    EARLY.get(FAULT, lambda: None)()
     load()
     after_ready()
 
