@@ -16,8 +16,10 @@ from kitctl.bundle.manifest import (
     BundleTree,
     Manifest,
 )
+from kitctl.commands.building import BuildWish, existing_record
 from kitctl.commands.bundling import Wanted, wanted_of, whole_already
 from kitctl.commands.models_common import store_of
+from kitctl.commands.smoking import bill_of_materials
 from kitctl.edge.bundle_kit import plain_files, write_kit, write_manifest, write_readme
 from kitctl.edge.bundle_place import file_chunks, hash_both
 from kitctl.edge.bundle_reader import Bundle, open_bundle
@@ -26,15 +28,18 @@ from kitctl.edge.docker_client import require_engine
 from kitctl.edge.files import absolute
 from kitctl.edge.gauge import Gauge, telling
 from kitctl.edge.image_archive import image_bytes, read_image
-from kitctl.edge.image_store import load_bill, load_image_record
+from kitctl.edge.image_store import load_bill
 from kitctl.edge.kit_files import find_kit
 from kitctl.edge.locks import project_lock
 from kitctl.edge.room import check_room
 from kitctl.edge.runs import now_utc
 from kitctl.edge.verify import verify_model
+from kitctl.errors import Exit, KitError
+from kitctl.kit.image_record import ImageRecord
 from kitctl.kit.models_lock import ModelEntry, ModelsLock
 from kitctl.kit.models_lock_text import write_models_lock
 from kitctl.kit.pins import text_hash
+from kitctl.plan.types import ImageChoice
 from kitctl.result import Context, Result
 from kitctl.store.sizes import size_text
 from kitctl.store.verify_report import require_ready
@@ -52,10 +57,12 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         there = whole_already(folder, wanted)
         if there is not None:
             return _result(there, written_bytes=0)
-        return _export(wanted, folder, store=store_of(args), since=since, context=context)
+        return _export(kit_dir, wanted, folder, store=store_of(args), since=since, context=context)
 
 
-def _export(wanted: Wanted, folder: str, *, store: str, since: Bundle | None, context: Context) -> Result:
+def _export(
+    kit_dir: str, wanted: Wanted, folder: str, *, store: str, since: Bundle | None, context: Context
+) -> Result:
     held = {one.sha256: one.size_bytes for one in since.manifest.objects} if since else {}
     places = {entry.repo: _model_folder(entry, store, context) for entry in wanted.entries}
     writer = BundleWriter(folder, part_bytes=wanted.part_bytes, wish=wanted.wish, held=held)
@@ -69,7 +76,7 @@ def _export(wanted: Wanted, folder: str, *, store: str, since: Bundle | None, co
         with telling(gauge, context.say, every_s=5.0 if context.is_terminal else 30.0):
             models = tuple(_add_model(e, places[e.repo], writer, gauge.came) for e in wanted.entries)
             config = tuple(_add_config(path, text, writer) for path, text in wanted.config.items())
-            images = tuple(_add_image(name, writer, gauge.came) for name in wanted.images)
+            images = tuple(_add_image(kit_dir, one, writer, gauge.came) for one in wanted.images)
         parts = writer.finish()
     finally:
         writer.close()
@@ -88,7 +95,7 @@ def _export(wanted: Wanted, folder: str, *, store: str, since: Bundle | None, co
         models_lock=write_models_lock(ModelsLock(models=wanted.entries)),
         own_models=wanted.own_models,
         config=config,
-        objects=tuple(writer.objects.values()),
+        objects=writer.in_order(),
         parts=parts,
         files=plain_files(folder),
     )
@@ -108,7 +115,7 @@ def _needed_bytes(wanted: Wanted, held: dict[str, int]) -> int:
     """What the parts will hold at most: files of models that the older bundle lacks, and whole images."""
     files = {file.blob_name: file.size_bytes for entry in wanted.entries for file in entry.files}
     models = sum(size for name, size in files.items() if name not in held)
-    return models + sum(image_bytes(reference) for reference in wanted.images)
+    return models + sum(image_bytes(image.reference) for image in wanted.images)
 
 
 def _add_model(
@@ -131,15 +138,19 @@ def _add_config(path: str, text: str, writer: BundleWriter) -> BundleConfig:
 
 
 def _add_text(text: str, writer: BundleWriter, *, what: str) -> str:
+    """A short text goes into every bundle, also into one that rests on an older one."""
     digest = text_hash(text)
-    if not writer.has(digest):
+    if not writer.is_written(digest):
         raw = text.encode()
         writer.add([raw], sha256=digest, size_bytes=len(raw), what=what)
     return digest
 
 
-def _add_image(reference: str, writer: BundleWriter, came: Callable[[int], None]) -> BundleImage:
-    """The image's blobs, unless an earlier run got through all of them."""
+def _add_image(
+    kit_dir: str, image: ImageChoice, writer: BundleWriter, came: Callable[[int], None]
+) -> BundleImage:
+    """The image's blobs that are not written yet, its record and its bill of materials."""
+    reference = image.reference
 
     def sink(digest: str, size_bytes: int, chunks: Iterator[bytes]) -> None:
         sha256 = digest.removeprefix("sha256:")
@@ -148,16 +159,32 @@ def _add_image(reference: str, writer: BundleWriter, came: Callable[[int], None]
             writer.add(told, sha256=sha256, size_bytes=size_bytes, what=f"image {reference}: {digest}")
 
     saved = read_image(reference, sink=sink)
-    record = load_image_record(reference)
+    record, bill = _papers(kit_dir, image)
     if record is not None and record.image_id not in saved.tree.ids:
-        record = None
-    bill = load_bill(record) if record is not None else None
+        raise _replaced(reference)
     return BundleImage(
         reference=reference,
         tree=_tree(saved.tree),
         blobs=tuple(sorted(saved.blobs)),
         record=record,
         bill=_add_text(bill, writer, what=f"bill of materials of {reference}") if bill else None,
+    )
+
+
+def _papers(kit_dir: str, image: ImageChoice) -> tuple[ImageRecord | None, str | None]:
+    """Record and bill of materials of an image that the kit builds, made now where they were never written."""
+    if image.name is None:
+        return None, None
+    record = existing_record(kit_dir, BuildWish(image=image.name, release=image.release, stage=image.stage))
+    return record, load_bill(record) or bill_of_materials(kit_dir, record)
+
+
+def _replaced(reference: str) -> KitError:
+    return KitError(
+        "bundle-source-changed",
+        f"{reference} became another image while it was read",
+        remedy="run the export again",
+        exit_code=Exit.FETCH,
     )
 
 

@@ -27,10 +27,11 @@ from kitctl.plan.types import ImageChoice, Request
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """All that was asked for. ``images``: id on this engine by reference; ``wish``: one hash over everything."""
+    """All that was asked for. ``ids``: the images' ids on this engine; ``wish``: one hash over everything."""
 
     stacks: tuple[BundleStack, ...]
-    images: dict[str, str]
+    images: tuple[ImageChoice, ...]
+    ids: tuple[str, ...]
     entries: tuple[ModelEntry, ...]
     own_models: tuple[str, ...]
     config: dict[str, str]
@@ -47,10 +48,12 @@ def wanted_of(kit_dir: str, args: argparse.Namespace, *, since: Bundle | None, p
     names = tuple(dict.fromkeys(args.stacks))
     stacks = [resolve_stack(texts, name).stack for name in names]
     rows = [bundle_stack(kit_dir, stack, image=args.image) for stack in stacks]
+    images = tuple({choice.reference: choice for _, choice in rows}.values())
     entries = _entries(locks, stacks)
     found = Wanted(
         stacks=tuple(row for row, _ in rows),
-        images={choice.reference: _proven_id(choice) for _, choice in rows},
+        images=images,
+        ids=tuple(_proven_id(image) for image in images),
         entries=entries,
         own_models=tuple(entry.repo for entry in entries if locks.is_users(entry.repo)),
         config=own_texts(texts, names),

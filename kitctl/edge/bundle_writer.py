@@ -49,6 +49,10 @@ class BundleWriter:
             self.objects[sha256] = BundleObject(sha256=sha256, size_bytes=self._held[sha256])
         return sha256 in self.objects
 
+    def is_written(self, sha256: str) -> bool:
+        """Whether this very bundle holds the object."""
+        return sha256 in self.objects and self.objects[sha256].offset_bytes is not None
+
     def add(self, chunks: Iterable[bytes], *, sha256: str, size_bytes: int, what: str) -> None:
         """Write one object. Raises KitError ``bundle-source-changed`` (exit 5) when the bytes are others."""
         start, found, came = self._end, hashlib.sha256(), 0
@@ -77,6 +81,13 @@ class BundleWriter:
             self._close_part()
         sync_folder(self._folder / PART_FOLDER)
         return tuple(self._parts)
+
+    def in_order(self) -> tuple[BundleObject, ...]:
+        """All objects, those of the stream first and as they lie there."""
+        found = self.objects.values()
+        return tuple(
+            sorted(found, key=lambda one: (one.offset_bytes is None, one.offset_bytes or 0, one.size_bytes))
+        )
 
     def remove_journal(self) -> None:
         """The bundle is whole: nothing is to be gone on with."""

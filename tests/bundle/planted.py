@@ -107,7 +107,7 @@ def write_bundle(folder: Path, *, part_bytes: int = 1000, held: dict[str, int] |
         models_lock=write_models_lock(ModelsLock(models=(entry(files),))),
         own_models=("org/tiny",),
         config=(BundleConfig(path="stacks/mine.yaml", sha256=sha256(STACK.encode())),),
-        objects=tuple(writer.objects.values()),
+        objects=writer.in_order(),
         parts=parts,
         files=plain_files(str(folder)),
     )

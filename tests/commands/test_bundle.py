@@ -1,0 +1,253 @@
+"""``kitctl bundle`` on real engines: carried, cut off and gone on with, refused when damaged, served without a net."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from airgap.offline_host import OfflineHost, running_offline_host
+from kitctl_process import KitUser, new_user
+from model_world import CONFIG, random_bytes, safetensors
+from tiny_kit import TinyKit, tiny_kit
+
+pytestmark = pytest.mark.docker
+STACK = "summary: mine\nuses: [small]\nmodel: org/local\n"
+PART = "image: {stage: cpu}\nengine: {context_length: 512}\nserve: {model_name: mine}\n"
+
+
+@pytest.fixture(scope="module", params=["containerd", "classic"])
+def offline(request: pytest.FixtureRequest) -> Iterator[OfflineHost]:
+    """A host without network, with either kind of image store."""
+    with running_offline_host(containerd_store=request.param == "containerd") as host:
+        yield host
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sender:
+    """The side with a network: its kit, its user, and a bundle of the stacks ``mine`` and ``cpu-demo``."""
+
+    kit: TinyKit
+    user: KitUser
+    image_id: str
+    bundle: Path
+    digest: str
+
+
+@pytest.fixture(scope="module")
+def sender(tmp_path_factory: pytest.TempPathFactory, stub: str) -> Iterator[Sender]:
+    home = tmp_path_factory.mktemp("sender")
+    with tiny_kit(home) as kit, new_user(home, KITCTL_KIT=str(kit.folder)) as user:
+        image_id = kit.build(stub)
+        model = home / "model"
+        model.mkdir()
+        (model / "config.json").write_text(json.dumps(CONFIG))
+        (model / "model.safetensors").write_bytes(safetensors({"layer": random_bytes(3_000_000, 7)}))
+        assert user.run("models", "add", str(model), "--name", "org/local").returncode == 0
+        user.write_config("stacks/mine.yaml", STACK)
+        user.write_config("parts/small.yaml", PART)
+        bundle = home / "bundle"
+        body = user.json("bundle", "export", "mine", "cpu-demo", "-o", str(bundle), "--part-size", "8M")
+        yield Sender(kit=kit, user=user, image_id=image_id, bundle=bundle, digest=body["digest"])
+
+
+def receiver(host: OfflineHost, sender: Sender, home: Path) -> KitUser:
+    """A user with empty folders on the host without network, with the sender's kit."""
+    home.mkdir(exist_ok=True)
+    extra = {"KITCTL_KIT": str(sender.kit.folder), "DOCKER_HOST": host.docker_host}
+    return KitUser(home=home, name="airgap", port=30555, extra=extra)
+
+
+def kitctl(host: OfflineHost, user: KitUser, *words: str) -> subprocess.CompletedProcess[str]:
+    return host.run([sys.executable, "-m", "kitctl", *words], env=user.env, cwd=user.home)
+
+
+def taken(host: OfflineHost, user: KitUser, sender: Sender) -> list[str]:
+    """What an import that was refused must not leave."""
+    images = host.docker("images", "--quiet", "--filter", f"reference={sender.kit.reference}").split()
+    files = [str(path) for path in (user.home / "store").rglob("*") if path.is_file()]
+    config = [str(path) for path in (user.home / "config").rglob("*") if path.is_file()]
+    records = [str(path) for path in (user.state / "images").rglob("*") if path.is_file()]
+    return [*images, *files, *config, *records]
+
+
+def test_the_export_is_a_contract_and_is_not_repeated(sender: Sender) -> None:
+    body = sender.user.json(
+        "bundle", "export", "mine", "cpu-demo", "-o", str(sender.bundle), "--part-size", "8M"
+    )
+    assert (body["schema"], body["written_bytes"]) == ("kitctl.bundle-export/1", 0)
+    assert (body["stacks"], body["models"]) == (["mine", "cpu-demo"], ["org/local"])
+    assert body["images"] == [sender.kit.reference]
+    parts = sorted((sender.bundle / "parts").iterdir())
+    assert len(parts) == body["parts"] > 3
+    assert {part.stat().st_size for part in parts[:-1]} == {8_000_000}
+    assert not (sender.bundle / "export.journal").exists()
+    verified = sender.user.json("bundle", "verify", str(sender.bundle), "--digest", sender.digest)
+    assert (verified["ok"], verified["digest"]) == (True, sender.digest)
+
+
+def test_another_bundle_is_not_written_over_it(sender: Sender) -> None:
+    done = sender.user.run("bundle", "export", "mine", "-o", str(sender.bundle))
+    assert (done.returncode, "holds another bundle (bundle-exists)" in done.stderr) == (3, True)
+
+
+def test_a_damaged_bundle_changes_nothing(offline: OfflineHost, sender: Sender, tmp_path: Path) -> None:
+    user = receiver(offline, sender, tmp_path)
+    copy = tmp_path / "bundle"
+    shutil.copytree(sender.bundle, copy)
+    part = sorted((copy / "parts").iterdir())[1]
+    raw = bytearray(part.read_bytes())
+    raw[1234] ^= 4
+    part.write_bytes(raw)
+    done = kitctl(offline, user, "bundle", "import", str(copy))
+    assert done.returncode == 5
+    assert f"parts/{part.name} holds other bytes" in done.stderr
+    assert taken(offline, user, sender) == []
+    part.unlink()
+    gone = kitctl(offline, user, "bundle", "import", str(copy))
+    assert (gone.returncode, f"lacks parts/{part.name}" in gone.stderr) == (5, True)
+    other = kitctl(offline, user, "bundle", "import", str(sender.bundle), "--digest", "0" * 64)
+    assert (other.returncode, "(bundle-other)" in other.stderr) == (5, True)
+    assert taken(offline, user, sender) == []
+
+
+def test_a_full_disk_is_told_before_anything_is_written(
+    offline: OfflineHost, sender: Sender, tmp_path: Path
+) -> None:
+    user = receiver(offline, sender, tmp_path)
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=True)
+    try:
+        done = kitctl(offline, user, "bundle", "import", str(sender.bundle), "--store", str(small / "store"))
+        assert (done.returncode, "(disk-full)" in done.stderr) == (3, True)
+        assert not (small / "store").exists()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert taken(offline, user, sender) == []
+
+
+def test_what_came_serves_without_network(offline: OfflineHost, sender: Sender, tmp_path: Path) -> None:
+    """Imported twice, up, proven; another image under the name is refused."""
+    user = receiver(offline, sender, tmp_path)
+    words = ("bundle", "import", str(sender.bundle), "--digest", sender.digest, "--json")
+    first, second = (json.loads(kitctl(offline, user, *words).stdout) for _ in range(2))
+    assert first["images"] == [{"reference": sender.kit.reference, "loaded": True}]
+    assert first["models"] == [{"name": "org/local", "files_written": 2}]
+    assert {Path(path).name for path in first["config"]} == {"mine.yaml", "small.yaml", "models.lock"}
+    assert (second["images"][0]["loaded"], second["written_bytes"], second["config"]) == (False, 0, [])
+    verified = kitctl(offline, user, "verify", "mine", "--only", "image", "--only", "model", "--deep")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    up = kitctl(offline, user, *user.up("--no-build", "--no-pull", "--json", stack="mine"))
+    assert up.returncode == 0, up.stdout + up.stderr
+    assert json.loads(up.stdout)["outcome"] == "ready"
+    assert kitctl(offline, user, "down", "mine", "--name", user.name).returncode == 0
+    replace_image(offline, sender.kit.reference)
+    refused = kitctl(offline, user, *user.up("--no-build", "--no-pull", stack="mine"))
+    assert (refused.returncode, "(image-not-recorded)" in refused.stderr) == (3, True)
+    assert kitctl(offline, user, "verify", "mine", "--only", "image").returncode == 5
+    offline.docker("image", "rm", "--force", sender.kit.reference)
+
+
+def replace_image(host: OfflineHost, reference: str) -> None:
+    """Another image with the same labels under the same name."""
+    container = host.docker("create", reference)
+    host.docker("commit", "--message", "changed", container, reference)
+    host.docker("rm", container)
+
+
+def test_a_bundle_of_another_kit_is_refused(offline: OfflineHost, sender: Sender, tmp_path: Path) -> None:
+    user = receiver(offline, sender, tmp_path)
+    kit = tmp_path / "kit"
+    shutil.copytree(sender.kit.folder, kit)
+    stack = kit / "compose" / "stacks" / "cpu-demo.yaml"
+    stack.write_text(stack.read_text().replace("image: {stage: cpu}", "image: {stage: cpu, release: 0.5.23}"))
+    done = kitctl(offline, user, "bundle", "import", str(sender.bundle), "--kit", str(kit))
+    assert (done.returncode, "(bundle-other-kit)" in done.stderr) == (3, True)
+    assert f"do:   use the bundle's own kit: sh {sender.bundle}/kit/install.sh" in done.stderr
+    assert taken(offline, user, sender) == []
+
+
+def test_files_of_the_users_own_are_not_replaced_unasked(
+    offline: OfflineHost, sender: Sender, tmp_path: Path
+) -> None:
+    user = receiver(offline, sender, tmp_path)
+    mine = user.write_config("stacks/mine.yaml", "summary: other\nmodel: kitctl/demo\n")
+    done = kitctl(offline, user, "bundle", "import", str(sender.bundle))
+    assert (done.returncode, "(bundle-config-differs)" in done.stderr) == (3, True)
+    assert mine.read_text().startswith("summary: other")
+    again = kitctl(offline, user, "bundle", "import", str(sender.bundle), "--replace-config")
+    assert again.returncode == 0, again.stderr
+    assert mine.read_text() == STACK
+    offline.docker("image", "rm", "--force", sender.kit.reference)
+
+
+def test_a_delta_carries_what_is_new(offline: OfflineHost, sender: Sender, stub: str, tmp_path: Path) -> None:
+    user, delta = receiver(offline, sender, tmp_path), tmp_path / "delta"
+    sender.kit.build(stub, content="two")
+    try:
+        words = ("bundle", "export", "mine", "-o", str(delta), "--since", str(sender.bundle), "--no-kit")
+        body = sender.user.json(*words)
+    finally:
+        sender.kit.build(stub)
+    assert body["size_bytes"] < 100_000 < body["in_older_bundle_bytes"]
+    alone = kitctl(offline, user, "bundle", "import", str(delta))
+    assert (alone.returncode, "(bundle-needs-base)" in alone.stderr) == (5, True)
+    assert taken(offline, user, sender) == []
+    both = kitctl(offline, user, "bundle", "import", str(delta), "--base", str(sender.bundle))
+    assert both.returncode == 0, both.stderr
+    up = kitctl(offline, user, *user.up("--no-build", "--no-pull", stack="mine"))
+    assert up.returncode == 0, up.stderr
+    assert kitctl(offline, user, "down", "mine", "--name", user.name).returncode == 0
+    offline.docker("image", "rm", "--force", sender.kit.reference)
+
+
+def test_an_export_that_was_killed_goes_on(sender: Sender, tmp_path: Path) -> None:
+    folder = tmp_path / "bundle"
+    words = ("bundle", "export", "mine", "cpu-demo", "-o", str(folder), "--part-size", "8M", "--no-kit")
+    running = sender.user.start(*words)
+    deadline = time.monotonic() + 60
+    journal = folder / "export.journal"
+    while not (journal.exists() and '"object"' in journal.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.process.send_signal(signal.SIGKILL)
+    running.process.communicate()
+    broken = sender.user.run("bundle", "verify", str(folder))
+    assert (broken.returncode, "(bundle-unfinished)" in broken.stderr) == (5, True)
+    other = sender.user.run("bundle", "export", "cpu-demo", "-o", str(folder), "--no-kit")
+    assert (other.returncode, "(bundle-other-export)" in other.stderr) == (3, True)
+    again = sender.user.run(*words)
+    assert (again.returncode, "going on behind" in again.stderr) == (0, True), again.stderr
+    assert sender.user.json("bundle", "verify", str(folder))["ok"]
+
+
+def test_what_is_not_here_is_not_exported(sender: Sender, tmp_path: Path) -> None:
+    words = ("bundle", "export", "-o", str(tmp_path / "b"))
+    absent = sender.user.run(*words, "cpu-demo", "--image", "nowhere:1")
+    assert (absent.returncode, "(image-missing)" in absent.stderr) == (3, True)
+    unlocked = sender.user.run(*words, "ep4", "--image", sender.kit.reference)
+    assert (unlocked.returncode, "(model-unlocked)" in unlocked.stderr) == (5, True)
+    assert not (tmp_path / "b").exists()
+
+
+def test_kitctl_comes_along(sender: Sender, tmp_path: Path) -> None:
+    """The bundle's own kitctl, installed without network, is proven by its RECORD and reads its own bundle."""
+    with running_offline_host() as host:
+        venv = tmp_path / "venv"
+        script = sender.bundle / "kit" / "install.sh"
+        env = {"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(tmp_path), "PYTHON": sys.executable}
+        done = host.run(["sh", str(script), str(venv)], env=env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        own = done.stdout.strip()
+        for words in (["verify", "--only", "kit"], ["bundle", "verify", str(sender.bundle)], ["stacks"]):
+            ran = host.run([own, *words], env=env | {"DOCKER_HOST": host.docker_host}, cwd=tmp_path)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert "tp8-eager" in ran.stdout
