@@ -88,7 +88,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where and as what the stack answers. ``start_period_s`` covers load, graphs and warm-up."""
+    """Where and as what the stack answers. ``start_period_s`` covers load, graphs and warm-up.
+
+    ``read_only_root`` false is for images of others that write outside /tmp and their home.
+    """
 
     port: Port = 30001
     bind: str = "127.0.0.1"
@@ -96,6 +99,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     start_period_s: Count = 900
     stop_grace_s: Count = 60
     shm_size_bytes: Count = 32 * 1024**3
+    read_only_root: bool = True
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

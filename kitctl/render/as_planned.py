@@ -48,6 +48,7 @@ def _planned(plan: Plan) -> dict[str, Any]:
         "mounts": sorted((mount.source, mount.target, mount.read_only) for mount in plan.mounts),
         "environment": dict(plan.environment),
         "init": True,
+        "read_only": plan.stack.serve.read_only_root,
     }
 
 
@@ -68,6 +69,7 @@ def _merged(service: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
             name: _plain(environment[name] or "") for name in plan.environment if name in environment
         },
         "init": service.get("init"),
+        "read_only": bool(service.get("read_only")),
     }
 
 

@@ -17,6 +17,7 @@ import msgspec
 import yaml
 
 from kitctl.kit.overlay import Overlay
+from kitctl.plan.planner import CACHE_ROOT
 from kitctl.plan.types import GpuDriver, Mount, Plan
 
 LABEL = "io.kitctl"
@@ -64,7 +65,7 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
     service: dict[str, Any] = {
         "image": plan.image.reference,
         "command": list(plan.argv),
-        "environment": dict(sorted(plan.environment.items())),
+        "environment": container_environment(plan),
         "ports": [
             {
                 "target": plan.published.container_port,
@@ -82,6 +83,8 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
     }
     if plan.boot:
         service["restart"] = RESTART_AT_BOOT
+    if not serve.read_only_root:
+        service["read_only"] = False
     service |= _devices(plan) | _secret(plan)
     tree: dict[str, Any] = {"services": {SERVICE: service}}
     volumes = {m.source: {"name": m.source} for m in plan.mounts if m.kind == "volume"}
@@ -90,6 +93,13 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
     if plan.api_key_file:
         tree["secrets"] = {KEY_FILE: {"file": f"./{KEY_FILE}"}, "launcher": {"file": f"./{LAUNCHER_FILE}"}}
     return tree
+
+
+def container_environment(plan: Plan) -> dict[str, str]:
+    """The plan's, by name. In an image that the kit did not build, the cache volume is home as well: nothing else
+    than it and /tmp can be written there."""
+    home = {"HOME": CACHE_ROOT} if plan.image.name is None else {}
+    return dict(sorted((home | dict(plan.environment)).items()))
 
 
 def labels(plan: Plan) -> dict[str, str]:
@@ -122,7 +132,8 @@ def fingerprint(plan: Plan) -> str:
 
 def decisive(plan: Plan) -> dict[str, Any]:
     """The fields that the fingerprint covers, by name: what ``up`` compares with a running stack."""
-    return {
+    loose = {} if plan.stack.serve.read_only_root else {"read_only_root": False}
+    return loose | {
         "image": plan.image.reference,
         "argv": list(plan.argv),
         "environment": dict(plan.environment),
@@ -169,7 +180,7 @@ def _secret(plan: Plan) -> dict[str, Any]:
             {"source": KEY_FILE, "target": KEY_FILE},
             {"source": "launcher", "target": LAUNCHER_FILE},
         ],
-        "environment": {**dict(sorted(plan.environment.items())), KEY_VARIABLE: f"/run/secrets/{KEY_FILE}"},
+        "environment": {**container_environment(plan), KEY_VARIABLE: f"/run/secrets/{KEY_FILE}"},
     }
 
 

@@ -16,7 +16,7 @@ from kitctl.errors import Exit, KitError
 from kitctl.kit.models_lock import LockState
 from kitctl.kit.stack import Algorithm
 from kitctl.plan.types import GpuDriver, Plan
-from kitctl.render.compose import LAUNCHER_FILE, fingerprint
+from kitctl.render.compose import LAUNCHER_FILE, container_environment, fingerprint
 from kitctl.render.kubernetes_pod import Cluster, own_labels, pod_template
 from kitctl.render.kubernetes_settings import KubernetesSettings
 from kitctl.render.kubernetes_store import store_manifests
@@ -40,7 +40,9 @@ def render_kubernetes(
     """The Kustomize folder. Raises what ``require_layout`` raises."""
     require_layout(plan, cluster)
     left_out = _left_out(plan, cluster, settings)
-    environment = {k: v for k, v in {**base_environment, **plan.environment}.items() if k not in left_out}
+    environment = {
+        k: v for k, v in {**base_environment, **container_environment(plan)}.items() if k not in left_out
+    }
     workload = _workload(plan, cluster, environment, settings)
     documents = {
         **store_manifests(plan, cluster.entries, cluster.nodes, cluster.kitctl_image, settings),

@@ -90,6 +90,7 @@ def _engine(
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]},
+            "readOnlyRootFilesystem": plan.stack.serve.read_only_root,
         },
         **_probes(plan.stack.serve.start_period_s, settings),
         "volumeMounts": _mounts(plan),
@@ -156,6 +157,7 @@ def _mounts(plan: Plan) -> list[dict[str, Any]]:
     mounts = [
         *model_mounts(plan),
         {"name": "cache", "mountPath": CACHE_ROOT},
+        {"name": "tmp", "mountPath": "/tmp"},
         {"name": "shm", "mountPath": "/dev/shm"},
     ]
     if plan.api_key_file:
@@ -169,6 +171,7 @@ def _volumes(plan: Plan) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [
         *store_volumes(plan),
         {"name": "cache", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
         {"name": "shm", "emptyDir": shm},
     ]
     if plan.api_key_file:

@@ -54,6 +54,47 @@ def test_each_phase_is_said_with_its_time(served: Served) -> None:
     assert recorded[-1] == "total"
 
 
+LOOK_INSIDE = """
+import json, os, pathlib
+status = dict(line.split(":", 1) for line in pathlib.Path("/proc/1/status").read_text().splitlines())
+places = [line.split()[4] for line in open("/proc/self/mountinfo") if line.split()[5].startswith("rw")]
+kernel = ("/proc", "/sys", "/dev")  # and the memory that /dev/shm and /dev/mqueue are
+def may_write(folder):
+    try:
+        pathlib.Path(folder, "kitctl-test").touch()
+        os.unlink(f"{folder}/kitctl-test")
+        return True
+    except OSError:
+        return False
+tried = [*places, "/", "/opt/engine", "/usr/lib", "/etc", "/home", "/var/tmp", "/run", "/models", "/root"]
+print(json.dumps({
+    "uid": os.getuid(),
+    "caps": [status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")],
+    "no_new_privs": status["NoNewPrivs"].strip(), "seccomp": status["Seccomp"].strip(),
+    "writable": sorted({p for p in tried if not p.startswith(kernel) and may_write(p)}),
+    "sockets": [str(p) for p in pathlib.Path("/").glob("*run/docker.sock")] + [
+        str(p) for p in pathlib.Path("/var/run").glob("docker*")],
+}))
+"""
+
+
+def test_the_container_is_locked_down_and_may_write_in_named_places_alone(served: Served) -> None:
+    """Seen from inside the live engine: no right, no way to get one, Docker's own seccomp filter."""
+    (name,) = served.user.containers()
+    seen = json.loads(docker("exec", name, "python", "-c", LOOK_INSIDE))
+    assert seen == {
+        "uid": 10001,
+        "caps": ["0000000000000000"] * 5,
+        "no_new_privs": "1",
+        "seccomp": "2",
+        "writable": ["/cache", "/tmp"],
+        "sockets": [],
+    }
+    config = json.loads(docker("inspect", name))[0]["HostConfig"]
+    assert (config["ReadonlyRootfs"], config["CapDrop"], config["CapAdd"]) == (True, ["ALL"], None)
+    assert (config["SecurityOpt"], config["Privileged"]) == (["no-new-privileges:true"], False)
+
+
 def test_up_prints_where_and_as_what_it_answers(served: Served) -> None:
     printed = served.printed
     assert (printed["schema"], printed["outcome"], printed["model"]) == ("kitctl.up/1", "ready", "demo")

@@ -28,6 +28,7 @@ def merged(plan: Plan) -> dict[str, Any]:
         "ports": [port],
         "volumes": volumes,
         "init": True,
+        "read_only": True,
     }
     return {"name": plan.project, "services": {"engine": engine}}
 
@@ -45,6 +46,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "all gpus": ({"deploy": RESERVED}, "devices: planned [['0', '1']], merged [None]"),
     "no gpus": ({"deploy": {}}, "devices: planned [['0', '1']], merged []"),
     "no init": ({"init": False}, "init: planned True, merged False"),
+    "a root that can be written": ({"read_only": False}, "read_only: planned True, merged False"),
     "no port": ({"ports": []}, "ports: planned ['127.0.0.1:30001:30000'], merged []"),
     "environment": ({"environment": {"NCCL_P2P_LEVEL": "LOC"}}, "environment: planned "),
     "mounts": ({"volumes": [{"type": "bind", "source": "/", "target": "/host"}]}, "mounts: planned "),

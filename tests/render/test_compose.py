@@ -177,3 +177,24 @@ def test_plan_json_is_a_contract() -> None:
     assert set(body["mounts"][0]) == {"kind", "source", "target", "read_only"}
     assert set(body["published"]) == {"bind", "port", "container_port"}
     assert json.loads(json.dumps(body, allow_nan=False)) == json.loads(json.dumps(body))
+
+
+def test_an_image_of_others_has_its_home_where_it_may_write() -> None:
+    own, others = planned("cpu-demo"), planned("cpu-demo", image="registry.example/sglang:1")
+    homes = [
+        yaml.safe_load(rendered(plan)["stack.yaml"])["services"]["engine"]["environment"].get("HOME")
+        for plan in (own, others)
+    ]
+    assert homes == [None, "/cache"]
+
+
+@pytest.mark.docker
+def test_the_root_is_read_only_unless_the_stack_says_otherwise(tmp_path: Path) -> None:
+    loose = planned("cpu-demo", settings=(("serve.read_only_root", False),))
+    for plan, wanted in ((planned("cpu-demo"), True), (loose, False)):
+        merged = compose_config(write(rendered(plan), tmp_path / str(wanted)))
+        require_as_planned(merged, plan)
+        engine = merged["services"]["engine"]
+        assert (bool(engine.get("read_only")), engine["cap_drop"]) == (wanted, ["ALL"])
+        assert engine["security_opt"] == ["no-new-privileges:true"]
+    assert fingerprint(loose) != fingerprint(planned("cpu-demo"))

@@ -200,7 +200,10 @@ def test_the_pod_is_locked_down_and_the_models_are_read_only() -> None:
     assert engine["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]},
+        "readOnlyRootFilesystem": True,
     }
+    writable = {m["mountPath"] for m in engine["volumeMounts"] if not m.get("readOnly")}
+    assert writable == {"/cache", "/tmp", "/dev/shm"}
     assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
     mounts = {mount["mountPath"]: mount for mount in engine["volumeMounts"]}
     model = mounts["/models/moonshotai--Kimi-K2.6"]
