@@ -11,6 +11,7 @@ from kitctl.commands.render_kubernetes import (
     render_for_cluster,
 )
 from kitctl.edge.files import absolute, write_atomic
+from kitctl.edge.runs import write_project
 from kitctl.errors import Exit
 from kitctl.finding import blocking, finding_lines
 from kitctl.render.compose import render_compose
@@ -29,15 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Write the files; exit 3, with the files written, when a finding blocks a start on this host."""
+    """Write the files; exit 3, with the files written, when a finding blocks a start on this host.
+
+    A folder that holds an API key is the user's alone.
+    """
     planned = make_plan(args, context)
     folder = absolute(args.output)
     if args.to == "kubernetes":
         return render_for_cluster(args, planned, folder)
     refuse_cluster_arguments(args)
     files = rendered_files(planned, args.to, folder)
-    for name, text in files.items():
-        write_atomic(f"{folder}/{name}", text)
+    if planned.plan.api_key_file:
+        write_project(folder, files)
+    else:
+        for name, text in files.items():
+            write_atomic(f"{folder}/{name}", text)
     findings = planned.plan.findings
     lines = (*finding_lines(findings), *(f"{folder}/{name}" for name in sorted(files)))
     data = {"schema": "kitctl.render/1", "to": args.to, "folder": folder, "files": sorted(files)}
