@@ -107,6 +107,8 @@ def test_a_rendered_cluster_holds_no_key(user: KitUser) -> None:
         "kubernetes",
         "--nodes",
         "2",
+        "--gpus-per-node",
+        "4",
         "-o",
         str(folder),
         "--api-key-file",
@@ -114,7 +116,7 @@ def test_a_rendered_cluster_holds_no_key(user: KitUser) -> None:
     )
     done = user.run(*words, "--skip", "model-unlocked")
     assert not holds((done.stdout + done.stderr).encode())
-    assert (folder / "server.yaml").exists()
+    assert (folder / "server.yaml").exists(), done.stdout + done.stderr
     assert files_that_hold(folder) == []
 
 
