@@ -12,7 +12,7 @@ from kitctl.edge.files import absolute, is_there
 from kitctl.edge.kit_files import find_kit
 from kitctl.edge.package_data import package_text
 from kitctl.edge.remote_follow import Job, follow_job
-from kitctl.edge.remote_pack import kit_files, option_files, pack, size_of
+from kitctl.edge.remote_pack import key_of, kit_files, option_files, pack, size_of
 from kitctl.errors import Exit, KitError
 from kitctl.host.remote_address import SshHost
 from kitctl.kit.remote_verbs import Kind, LineTimes, RemoteVerb, find_verb, read_remote_book
@@ -75,8 +75,7 @@ def make_job(
         if option in verb.writes:
             places[place] = absolute(typed)
     _require_light(size_of(files), times.carried_mib)
-    carried = pack(files)
-    name = hashlib.sha256(json.dumps([words, hashlib.sha256(carried).hexdigest()]).encode()).hexdigest()[:16]
+    name = hashlib.sha256(json.dumps([words, key_of(files)]).encode()).hexdigest()[:16]
     looks = verb.kind is Kind.LOOK
     return Job(
         job=f"{args.command}-{secrets.token_hex(8) if looks else name}",
@@ -85,7 +84,7 @@ def make_job(
         places=places,
         shown=shown,
         env=forwarded_variables() | ({"DOCKER_HOST": f"unix://{host.socket}"} if host.socket else {}),
-        carried=carried,
+        carried=pack(files),
         kept=verb.kind is Kind.MEASURE,
         abandoned_s=times.abandoned_s if looks else 0.0,
         extras=frozenset({"tune"} if args.command == "tune" else ()),

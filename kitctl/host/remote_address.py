@@ -137,7 +137,7 @@ _FIND_PYTHON = (
 _AGENT = (
     'code="$base/code-@CODE@"; lib="$base/lib-@LIBRARIES@-$tag"; '
     f'if [ -d "$code" ] && [ -d "$lib" ]; then touch "$code" "$lib"; '
-    'PYTHONPATH="$code:$lib" PYTHONUTF8=1 exec "$p" -s -m kitctl.edge.remote_job; fi; '
+    'PYTHONPATH="$code:$lib" PYTHONUTF8=1 PYTHONSAFEPATH=1 exec "$p" -s -m kitctl.edge.remote_job; fi; '
     'w=; [ -d "$code" ] || w="$w code"; [ -d "$lib" ] || w="$w lib"; '
     f'echo "{MARK} {MISSING} $tag$w"'
 )
