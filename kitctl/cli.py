@@ -65,7 +65,8 @@ COMMANDS: dict[str, Command] = {
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),
     "bundle": Command("kitctl.commands.bundle", "images, models and kitctl for a host without network"),
     "verify": Command("kitctl.commands.verify", "image, models and kit proven against the locks"),
-    "schema": Command("kitctl.commands.schema", "the JSON Schema of a campaign file, for editors"),
+    "schema": Command("kitctl.commands.schema", "the JSON Schemas of the files that users write, for editors"),
+    "completion": Command("kitctl.commands.completion", "Tab in bash, zsh and fish"),
     "models": Command("kitctl.commands.models", "the model store: lock, pull, verify, inspect, prune"),
 }
 
@@ -113,8 +114,11 @@ def _add_common_below(parser: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    from kitctl.edge.completion import answer, is_asked, line_words
     from kitctl.edge.signals import interrupt_on_sigterm, leave_closed_pipe, open_closed_streams
 
+    if is_asked():
+        answer(build_parser(next((word for word in line_words() if word in COMMANDS), None)))
     words = sys.argv[1:] if argv is None else argv
     as_json = "--json" in _split_engine_flags(words)[0]
     open_closed_streams()
@@ -171,10 +175,8 @@ def _run_elsewhere(words: list[str], args: argparse.Namespace, context: Context)
     if address is None:
         return None
     from kitctl.commands.remote import run_there
-    from kitctl.host.remote_address import read_address
 
-    host = read_address(address)
-    return run_there(host, words, args, context) if host is not None else None
+    return run_there(address, words, args, context)
 
 
 def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:

@@ -14,18 +14,24 @@ from kitctl.edge.package_data import package_text
 from kitctl.edge.remote_follow import Job, follow_job
 from kitctl.edge.remote_pack import key_of, kit_files, option_files, pack, size_of
 from kitctl.errors import Exit, KitError
-from kitctl.host.remote_address import SshHost
+from kitctl.host.remote_address import SshHost, read_address
 from kitctl.kit.remote_verbs import Kind, LineTimes, RemoteVerb, find_verb, read_remote_book
 from kitctl.result import Context
 
 _MIB = 1024 * 1024
 
 
-def run_there(host: SshHost, words: list[str], args: argparse.Namespace, context: Context) -> int | None:
-    """The exit code of ``kitctl WORDS`` on ``host``; ``None`` for a verb that needs no host and runs here."""
+def run_there(address: str, words: list[str], args: argparse.Namespace, context: Context) -> int | None:
+    """The exit code of ``kitctl WORDS`` on the host of ``address``; ``None`` for what is to run here.
+
+    Raises KitError (exit 2 and 10) for a host that kitctl cannot work on.
+    """
     book = read_remote_book(package_text("remote.toml"))
     verb = find_verb(book, args.command, _sub_verb(args))
     if verb.kind is Kind.HERE or _reads_a_file_alone(args):
+        return None
+    host = read_address(address, api_is_enough=verb.api)
+    if host is None:
         return None
     job = make_job(host, tuple(words), args, verb, kit_dir=find_kit(context.kit_dir), times=book.line)
     ended = follow_job(host, job, times=book.line, say=context.say)

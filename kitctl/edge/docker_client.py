@@ -46,7 +46,6 @@ def engine_client() -> Any:
             base_url=address,
             tls=kwargs_from_env().get("tls") or False,
             timeout=_TIMEOUT_S,
-            use_ssh_client=address.startswith("ssh://"),
         )
         client.ping()
     except (docker.errors.DockerException, OSError, ValueError) as gone:

@@ -1,8 +1,8 @@
 """Run the probes on the engine's host, side by side, each with its own time limit; never on another machine.
 
-The engine's address says where: a local socket means here, ``ssh://`` means over ssh, and anything else is
-reached by a short container of an image that the engine already holds. GPUs of a local engine whose host tools
-are out of reach (kitctl itself in a container) are asked in such a container as well.
+The engine's address says where: a local socket means here, and anything else is reached by a short container of an
+image that the engine already holds (a host that ssh reaches runs kitctl itself: ``commands/remote.py``). GPUs of a
+local engine whose host tools are out of reach (kitctl itself in a container) are asked in such a container as well.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ _IMAGES_TRIED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """Where host probes run: here, over ssh (``login``), or in containers (``via_container``)."""
+    """Where host probes run: here, or in containers (``via_container``)."""
 
-    login: tuple[str, ...] = ()
     via_container: bool = False
 
     @property
@@ -89,8 +88,8 @@ def _ask_first(place: _Place, disks: tuple[str, ...], scale: float) -> dict[str,
     """What can be asked before the engine has said anything: nothing where only a container reaches the host."""
     if place.via_container:
         return {}
-    found = _ask_place(place, _scaled((*host_probes(disks), *gpu_probes()), scale))
-    return found | _retry_query(place, found, scale)
+    found = _ask(_scaled((*host_probes(disks), *gpu_probes()), scale))
+    return found | _retry_query(found, scale)
 
 
 def _ask_rest(
@@ -106,14 +105,14 @@ def _ask_rest(
     if place.via_container:
         probes = _scaled((*host_probes(disks, root=place.root), *gpu_probes()), scale)
         return _ask_in_container(probes, images, ways, whole_host=True)
-    where = "ssh" if place.login else "here"
+    where = "here"
     if found["smi-query"].is_tool_missing and ways != ((),):
         inside, seen = _ask_in_container(_scaled(gpu_probes(), scale), images, ways, whole_host=False)
         found |= {name: answer for name, answer in seen.items() if answer.exit_code is not None}
-        where = f"{where}, GPUs in {inside}" if seen["smi-query"].ok else where
+        where = f"here, GPUs in {inside}" if seen["smi-query"].ok else where
     unseen = [path for path in disks if disk_name(path) not in found]
     details = _scaled((*detail_probes(*first_pass(found)), *disk_probes(unseen)), scale)
-    return where, found | (_ask_place(place, details) if details else {})
+    return where, found | (_ask(details) if details else {})
 
 
 def _place(engine: str | None) -> _Place:
@@ -122,15 +121,7 @@ def _place(engine: str | None) -> _Place:
         with suppress(KitError):
             address = engine_address()
     parts = urlsplit(address or "")
-    if parts.scheme in _LOCAL:
-        return _Place()
-    if parts.scheme != "ssh":
-        return _Place(via_container=True)
-    port = ("-p", str(parts.port)) if parts.port else ()
-    who = f"{parts.username}@{parts.hostname}" if parts.username else str(parts.hostname)
-    return _Place(
-        login=("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", *port, "--", who, "sh", "-s")
-    )
+    return _Place(via_container=parts.scheme not in _LOCAL)
 
 
 def _scaled(probes: Iterable[Probe], scale: float) -> tuple[Probe, ...]:
@@ -139,10 +130,6 @@ def _scaled(probes: Iterable[Probe], scale: float) -> tuple[Probe, ...]:
 
 def _stdout(answers: dict[str, Answer], name: str) -> str:
     return answers[name].stdout if name in answers else ""
-
-
-def _ask_place(place: _Place, probes: Sequence[Probe]) -> dict[str, Answer]:
-    return _ask_through(place.login, probes) if place.login else _ask(probes)
 
 
 def _ask(probes: Sequence[Probe]) -> dict[str, Answer]:
@@ -222,10 +209,10 @@ def _ask_in_container(
     return where, found
 
 
-def _retry_query(place: _Place, answers: dict[str, Answer], scale: float) -> dict[str, Answer]:
+def _retry_query(answers: dict[str, Answer], scale: float) -> dict[str, Answer]:
     """Ask for the GPUs again without the fields that this driver's nvidia-smi does not know."""
     fields, answer = list(GPU_FIELDS), answers["smi-query"]
     while (field := unknown_field(answer.stdout + answer.stderr)) in fields and not answer.ok:
         fields.remove(str(field))
-        answer = _ask_place(place, _scaled((gpu_query(fields),), scale))["smi-query"]
+        answer = _ask(_scaled((gpu_query(fields),), scale))["smi-query"]
     return {"smi-query": answer}

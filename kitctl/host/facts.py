@@ -201,5 +201,5 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kernel_gpu_errors: tuple[str, ...] | None = None
     """Kernel log lines on the GPUs: NVRM Xid and PCIe AER."""
     probed_on: str | None = None
-    """Where the probes ran: ``here``, ``ssh``, or the image of the container that ran them."""
+    """Where the probes ran: ``here``, or the image of the container that ran them."""
     unknown: dict[str, str] = {}

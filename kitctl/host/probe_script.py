@@ -1,6 +1,6 @@
 """How are many probes asked through one connection? A POSIX script that runs them side by side, and its reader.
 
-The script goes to ``sh -s`` over ssh or into a container, so that one login answers all, on the host meant.
+The script goes to ``sh -s`` in a container, so that one start answers all, on the host meant.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class SshHost:
         return f"ssh://{f'{self.user}@' if self.user else ''}{host}{port}{self.socket or ''}"
 
 
-def read_address(address: str) -> SshHost | None:
-    """The host of an ``ssh://`` address; ``None`` for an engine of this machine.
+def read_address(address: str, *, api_is_enough: bool = False) -> SshHost | None:
+    """The host of an ``ssh://`` address; ``None`` for an engine of this machine, or whose API is all that is needed.
 
     Raises KitError ``bad-address`` (exit 2) for one that ssh could not take, ``engine-without-host`` (exit 10) for
     an engine on another machine that only its API reaches.
@@ -62,7 +62,7 @@ def read_address(address: str) -> SshHost | None:
     parts = urlsplit(address)
     if parts.scheme == "ssh":
         return _ssh_host(address)
-    if parts.scheme in ("tcp", "http", "https") and parts.hostname not in _LOCAL_NAMES:
+    if parts.hostname is not None and parts.hostname not in _LOCAL_NAMES and not api_is_enough:
         raise KitError(
             "engine-without-host",
             f"{address} is the engine of another machine, and its API shows neither that machine's model store nor "

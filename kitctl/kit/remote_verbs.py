@@ -29,6 +29,7 @@ class RemoteVerb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     writes: tuple[str, ...] = ()
     config: bool = False
     serves: bool = False
+    api: bool = False
 
 
 class LineTimes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

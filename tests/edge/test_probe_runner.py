@@ -1,4 +1,4 @@
-"""Probes run on the host of the engine: here, over ssh or in a container, side by side, and none can hang all."""
+"""Probes run on the host of the engine: here or in a container, side by side, and none can hang all."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from gpuhost.gpu_host import GpuHost, write_nvidia_smi
+from gpuhost.gpu_host import GpuHost
 
 from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import decode_facts
@@ -44,38 +44,6 @@ def gpu_nodes(folder: Path, count: int) -> str:
     for minor in range(count):
         (folder / f"nvidia{minor}").touch()
     return str(folder)
-
-
-def test_over_ssh_the_probes_run_there(tmp_path: Path) -> None:
-    """``ssh`` is a program that runs the words after the host's name in another environment: there are 4 GPUs."""
-    there, here = tmp_path / "there", tmp_path / "here"
-    there.mkdir()
-    write_nvidia_smi(there / "nvidia-smi", count=4, gpu_class="pcie")
-    nodes = gpu_nodes(tmp_path / "nodes", 4)
-    tool(
-        here,
-        "ssh",
-        f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; echo "$1" >>{tmp_path}/asked; shift\n'
-        f'unset DOCKER_HOST; export IMITATED_GPU_NODES={nodes} PATH="{there}:$PATH"; exec "$@"\n',
-    )
-    facts = gather("ssh://me@gpu-host:2222", path=str(here))
-    assert facts.probed_on == "ssh"
-    assert facts.gpus is not None
-    assert [gpu.index for gpu in facts.gpus] == [0, 1, 2, 3]
-    assert facts.topology is not None
-    assert facts.topology.numa_nodes == (0, 0, 1, 1)
-    assert "me@gpu-host" in (tmp_path / "asked").read_text().split()
-
-
-def test_an_ssh_that_fails_leaves_all_unknown_with_its_words(tmp_path: Path) -> None:
-    tool(
-        tmp_path / "here",
-        "ssh",
-        "#!/bin/sh\necho 'ssh: connect to host x: Connection refused' >&2; exit 255\n",
-    )
-    facts = gather("ssh://me@x", path=str(tmp_path / "here"))
-    assert (facts.gpus, facts.kernel, facts.engine) == (None, None, None)
-    assert facts.unknown["gpus"] == "nvidia-smi --query-gpu: ssh: ssh: connect to host x: Connection refused"
 
 
 def test_a_process_that_hangs_costs_its_own_limit_alone(tmp_path: Path) -> None:

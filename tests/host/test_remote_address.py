@@ -53,6 +53,7 @@ def test_an_api_alone_is_no_host() -> None:
     with pytest.raises(KitError) as refused:
         read_address("tcp://gpu1:2376")
     assert refused.value.code == "engine-without-host"
+    assert read_address("tcp://gpu1:2376", api_is_enough=True) is None
     assert refused.value.remedy == "name the host by ssh: --host ssh://USER@gpu1"
 
 
