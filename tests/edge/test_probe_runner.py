@@ -39,13 +39,6 @@ def tool(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def gpu_nodes(folder: Path, count: int) -> str:
-    folder.mkdir()
-    for minor in range(count):
-        (folder / f"nvidia{minor}").touch()
-    return str(folder)
-
-
 def test_a_process_that_hangs_costs_its_own_limit_alone(tmp_path: Path) -> None:
     tool(tmp_path / "here", "nvidia-smi", "#!/bin/sh\nsleep 300 & sleep 300\n")
     started = time.monotonic()
