@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
+from typing import TypeGuard
 
 import msgspec
 
 from kitctl.commands.argument_types import seconds
+from kitctl.commands.draining import telling_drain
+from kitctl.commands.freeing import wait_until_free
 from kitctl.commands.projects import (
     PROJECT_LABEL,
     add_project_arguments,
@@ -17,11 +21,14 @@ from kitctl.commands.projects import (
 )
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_client import require_engine
+from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.locks import project_lock
 from kitctl.edge.runs import latest_record, now_utc, save_record
 from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
-from kitctl.watch.run_record import Outcome
+from kitctl.watch.run_record import Outcome, RunRecord
+
+FREE_WITHIN_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,21 +37,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )
+    parser.add_argument(
+        "--free-within",
+        type=seconds,
+        default=FREE_WITHIN_S,
+        metavar="S",
+        help=f"how long to wait for the port and the GPUs' memory (default {FREE_WITHIN_S:g})",
+    )
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Stop and remove; exit 0 also when nothing is up. Running requests get the stack's stop grace."""
+    """Stop and remove, and see port and GPUs free; exit 0 also when nothing is up.
+
+    Running requests get the stack's stop grace. What still holds the port or the GPUs is named and left alone.
+    """
     require_engine()
     project = project_of(args)
     with project_lock(project, verb=f"down {args.stack}", wait_s=args.wait_lock):
         container = running_container(project)
-        if container is not None:
-            context.say(f"stopping {container.name}; requests in flight are finished first")
         begun_s = monotonic_s()
-        if not take_down(project):
+        with telling_drain(container, context.say) if _runs(container) else nullcontext():
+            was_up = take_down(project)
+        if not was_up:
             return _result(project, "was-not-up", f"{args.stack} is not up{_others(args.stack)}")
-        _record_end(project)
-    return _result(project, "stopped", f"{args.stack} is down after {monotonic_s() - begun_s:.1f} s")
+        seconds = monotonic_s() - begun_s
+        record = _record_end(project)
+        left = wait_until_free(record, within_s=args.free_within, context=context) if record else ()
+    return _result(project, "stopped", f"{args.stack} is down after {seconds:.1f} s", left=left)
+
+
+def _runs(container: ContainerState | None) -> TypeGuard[ContainerState]:
+    return container is not None and container.is_running
 
 
 def _others(stack: str) -> str:
@@ -53,11 +76,13 @@ def _others(stack: str) -> str:
     return f"; {', '.join(names)} is: say --name or --rehearse" if names else ""
 
 
-def _record_end(project: str) -> None:
+def _record_end(project: str) -> RunRecord | None:
     record = latest_record(project)
     if record is not None and record.ended is None:
         save_record(msgspec.structs.replace(record, outcome=Outcome.STOPPED, ended=now_utc()))
+    return record
 
 
-def _result(project: str, outcome: str, line: str) -> Result:
-    return Result(data={"schema": "kitctl.down/1", "project": project, "outcome": outcome}, lines=(line,))
+def _result(project: str, outcome: str, line: str, *, left: tuple[str, ...] = ()) -> Result:
+    data = {"schema": "kitctl.down/1", "project": project, "outcome": outcome, "left": list(left)}
+    return Result(data=data, lines=(line, *(f"  left     {what}" for what in left)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kitctl.commands.argument_types import seconds
+from kitctl.commands.draining import telling_drain
 from kitctl.commands.projects import add_project_arguments, project_of, require_container
 from kitctl.commands.waiting import wait_for_container
 from kitctl.commands.waiting_options import add_waiting_arguments
@@ -31,8 +32,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         container = require_container(project)
         record = load_record(container.labels.get(f"{LABEL}.run", ""))
         grace_s = int(record.plan["settings"]["serve"]["stop_grace_s"]) if record else 60
-        context.say(f"restarting {container.name}")
-        restart_container(container.id, grace_s=grace_s)
+        with telling_drain(container, context.say):
+            restart_container(container.id, grace_s=grace_s)
         return wait_for_container(
             container, timeout_s=args.timeout, stalled_s=args.stall_after, context=context
         )

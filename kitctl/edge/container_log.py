@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from kitctl.edge.docker_client import engine_calls
 from kitctl.edge.docker_engine import epoch_s
+from kitctl.errors import KitError
 
 
 def log_lines(
@@ -19,6 +22,19 @@ def log_lines(
     if life is None:
         return _raw_lines(container_id, follow=follow, tail=tail)
     return _of_life(_raw_lines(container_id, follow=follow, tail=tail, timestamps=True), epoch_s(life))
+
+
+def follow_beside(container_id: str, see: Callable[[str], None]) -> threading.Thread:
+    """Call ``see`` with each line from now on, in a thread that ends with the container."""
+
+    def follow() -> None:
+        with suppress(KitError):
+            for line in log_lines(container_id, follow=True, tail=0):
+                see(line)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    return thread
 
 
 def _of_life(stamped: Iterator[str], since_s: float | None) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What only a GPU host shows, on an imitated one: lost GPUs, a full GPU, a broken drafter."""
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,6 +96,39 @@ def test_more_tokens_than_the_engine_holds_are_told(gpu_user: KitUser, image: st
     told = up(gpu_user, "plain", image, env, "--set", "engine.max_total_tokens=9000000")
     assert "kv-tokens-capped" in [found["code"] for found in told.data["found"]], told.lines
     settle("kv-tokens-capped", total_s(told), accept=accept)
+
+
+def test_what_still_holds_gpu_memory_after_down_is_named_and_left_alone(
+    gpu_user: KitUser, image: str, accept: bool
+) -> None:
+    assert up(gpu_user, "plain", image, {}).exit_code == 0
+    begun_s = time.time()
+    nodes = gpu_user.home / "dev"
+    (nodes / "nvidia1").write_text("22000\n")
+    with subprocess.Popen(["sleep", "600"]) as orphan:
+        uuid = "GPU-00000000-0000-0000-0000-000000000001"
+        (nodes / "apps").write_text(f"{uuid}, {orphan.pid}, sglang::scheduler, 21500 MiB\n")
+        words = ("down", "plain", "--name", gpu_user.name)
+        down = gpu_user.json(*words, "--free-within", "2")
+        assert orphan.poll() is None
+        orphan.kill()
+    (left,) = down["left"]
+    assert left == (f"GPU 1 holds 22000 MiB more than before the start: sglang::scheduler (pid {orphan.pid})")
+    settle("gpu-memory-held", time.time() - begun_s, accept=accept)
+
+
+def test_down_waits_until_gpu_memory_is_free(gpu_user: KitUser, image: str, accept: bool) -> None:
+    assert up(gpu_user, "plain", image, {}).exit_code == 0
+    node = gpu_user.home / "dev" / "nvidia0"
+    node.write_text("22000\n")
+    run = gpu_user.start("down", "plain", "--name", gpu_user.name)
+    run.wait_for("waiting up to 60 s: GPU 0 holds 22000 MiB more than before the start")
+    assert run.process.poll() is None
+    freed_s = time.time()
+    node.write_text("")
+    assert run.end() == 0
+    assert "left" not in run.said
+    settle("gpu-memory-freed-late", time.time() - freed_s, accept=accept)
 
 
 @pytest.mark.parametrize(

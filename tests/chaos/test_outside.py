@@ -225,3 +225,49 @@ def test_a_ladder_is_climbed_and_the_winner_kept(kit_user: KitUser, fault_server
     assert plan["settings"]["engine"]["graphs"] == "off"
     end(kit_user)
     settle("remedied", time.time() - begun_s, accept=accept)
+
+
+def down(user: KitUser, *words: str) -> tuple[list[str], float]:
+    """What ``kitctl down`` said and printed, and how long it took."""
+    begun_s = time.time()
+    done = user.run("down", "cpu-demo", "--name", user.name, *words)
+    assert done.returncode == 0, done.stderr
+    return [*done.stderr.splitlines(), *done.stdout.splitlines()], time.time() - begun_s
+
+
+def test_down_tells_what_drains_and_until_when(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    assert up(kit_user, fault_server, {"STUB_FAULT": "slow-stop"}).exit_code == 0
+    said, seconds = down(kit_user)
+    assert said[0].endswith("; requests in flight are finished first, for at most 60 s")
+    assert [line.partition(" after ")[0] for line in said[1:3]] == [
+        "  2 requests in flight",
+        "  1 request in flight",
+    ]
+    assert said[1].endswith(" s; at 60 s they are cut off")
+    assert said[3].startswith("cpu-demo is down after ")
+    settle("drains", seconds, accept=accept)
+    assert kit_user.leftovers() == []
+
+
+def test_requests_that_are_cut_off_are_told(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    grace = ("--set", "serve.stop_grace_s=3")
+    assert up(kit_user, fault_server, {"STUB_FAULT": "never-stops"}, *grace).exit_code == 0
+    said, seconds = down(kit_user)
+    assert said[2] == "  it did not end within 3 s and was killed; 3 requests may be lost"
+    settle("drains-too-long", seconds, accept=accept)
+    assert kit_user.leftovers() == []
+
+
+def test_who_takes_the_port_meanwhile_is_named(kit_user: KitUser, fault_server: str, accept: bool) -> None:
+    assert up(kit_user, fault_server, {}).exit_code == 0
+    program = (
+        "import socket, sys, time\ns = socket.socket(); s.setsockopt(1, 2, 1)\n"
+        "while True:\n  try: s.bind(('127.0.0.1', int(sys.argv[1]))); break\n  except OSError: pass\n"
+        "s.listen(); time.sleep(600)"
+    )
+    with subprocess.Popen(["python3", "-c", program, str(kit_user.port)]) as taker:
+        said, seconds = down(kit_user, "--free-within", "2")
+        assert taker.poll() is None
+        taker.kill()
+    assert said[-1] == f"  left     port {kit_user.port} is taken by python3 (pid {taker.pid})"
+    settle("port-taken-after-down", seconds, accept=accept)

@@ -40,6 +40,9 @@ require_devices() {
     esac
 }
 
+# On the host a test may write into a GPU's node how many MiB are in use, and into "apps" who uses them.
+used() { if [ -n "$IMITATED_GPU_NODES" ] && [ -s "$nodes/nvidia$1" ]; then cat "$nodes/nvidia$1"; else echo 0; fi; }
+
 value() { # FIELD INDEX MINOR
     case "$1" in
         index) echo "$2" ;;
@@ -50,7 +53,8 @@ value() { # FIELD INDEX MINOR
         driver_version) echo "$driver" ;;
         compute_cap) echo "$capability" ;;
         memory.total) echo "$memory_mib MiB" ;;
-        memory.used | memory.reserved) echo "0 MiB" ;;
+        memory.used) echo "$(used "$3") MiB" ;;
+        memory.reserved) echo "0 MiB" ;;
         memory.free) echo "$memory_mib MiB" ;;
         pcie.link.gen.current | pcie.link.gen.max | pcie.link.gen.gpumax | pcie.link.gen.hostmax) echo 5 ;;
         pcie.link.width.current | pcie.link.width.max) echo 16 ;;
@@ -199,7 +203,10 @@ case "$verb" in
     list) list ;;
     versions) versions ;;
     query) query ;;
-    apps) [ -n "$noheader" ] || header ;;
+    apps)
+        [ -n "$noheader" ] || header
+        if [ -n "$IMITATED_GPU_NODES" ] && [ -e "$nodes/apps" ]; then cat "$nodes/apps"; fi
+        ;;
     topo_-m) matrix ;;
     topo_-p2p[rwn]) peers ;;
     summary) echo "NVIDIA-SMI $driver    Driver Version: $driver    CUDA Version: $cuda"; list ;;

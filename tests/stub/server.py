@@ -173,10 +173,11 @@ def stop(signum: int, frame: object) -> None:
     del frame
     State.stopping = True
     stamped(f"SIGTERM received. signum={signum} frame=None. Draining requests and shutting down...")
-    if FAULT == "slow-stop":
-        time.sleep(6)
-    if FAULT == "never-stops":
-        return
+    for left in {"slow-stop": (2, 1), "never-stops": (3,) * 100}.get(FAULT, ()):
+        stamped(
+            f"Gracefully exiting... Remaining number of requests {left}. Remaining requests remaining_rids=[]."
+        )
+        time.sleep(1.5)
     stamped("Gracefully exiting... Remaining number of requests 0. Remaining requests remaining_rids=[].")
     os._exit(137)
 
