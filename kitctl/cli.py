@@ -65,7 +65,9 @@ COMMANDS: dict[str, Command] = {
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),
     "bundle": Command("kitctl.commands.bundle", "images, models and kitctl for a host without network"),
     "verify": Command("kitctl.commands.verify", "image, models and kit proven against the locks"),
-    "schema": Command("kitctl.commands.schema", "the JSON Schemas of the files that users write, for editors"),
+    "schema": Command(
+        "kitctl.commands.schema", "the JSON Schemas of the files that users write, for editors"
+    ),
     "completion": Command("kitctl.commands.completion", "Tab in bash, zsh and fish"),
     "models": Command("kitctl.commands.models", "the model store: lock, pull, verify, inspect, prune"),
 }
