@@ -42,7 +42,6 @@ from kitctl.host.facts_json import encode_facts
 from kitctl.render.as_planned import require_as_planned
 from kitctl.render.compose import (
     LABEL,
-    RESTART_AT_BOOT,
     RESTART_NEVER,
     base_url,
     fingerprint,
@@ -55,6 +54,9 @@ from kitctl.watch.start import Verdict
 
 GRACE_OF_FAILED_S = 3
 LATE_CONTAINER_S = 0.3
+RESTART_LIVE_AT_BOOT = "always"
+"""Of a container that was seen ready. An engine that was killed finds its containers running, ends them and takes that
+for a stop by hand, after which ``unless-stopped`` brings nothing back (measured, Docker Engine 28.5.2)."""
 
 
 def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Result:
@@ -79,7 +81,7 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
         if started.verdict is Verdict.ASK and started.answer is not None:
             record = record_ready(record, started, seconds=monotonic_s() - begun_s)
             if planned.plan.boot:
-                set_restart_policy(container.id, RESTART_AT_BOOT)
+                set_restart_policy(container.id, RESTART_LIVE_AT_BOOT)
             report = None
             if not args.no_canary:
                 report = run_canary(target, planned.plan.stack, started.answer, say=context.say)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kitctl.edge.docker_client import engine_calls
+from kitctl.errors import Exit, KitError
 
 PROJECT_LABEL = "com.docker.compose.project"
 _DEFAULT_GRACE_S = 10
@@ -61,6 +62,29 @@ def image_labels(reference: str) -> tuple[str, dict[str, str]] | None:
     except docker.errors.NotFound:
         return None
     return str(image.id), dict(image.labels or {})
+
+
+def registry_digest(reference: str) -> str:
+    """The digest that the registry names for ``reference``, asked through the engine (its mirrors and logins count).
+
+    Raises KitError ``registry-refused`` (exit 5), ``engine-unreachable`` (exit 10).
+    """
+    import docker.errors
+
+    try:
+        with engine_calls() as client:
+            return str(client.images.get_registry_data(reference).attrs["Descriptor"]["digest"])
+    except (docker.errors.NotFound, KitError) as refused:
+        if isinstance(refused, KitError) and refused.code != "engine-refused":
+            raise
+        said = refused.evidence if isinstance(refused, KitError) else (str(refused.explanation or refused),)
+        raise KitError(
+            "registry-refused",
+            f"the registry of {reference} gives no digest",
+            evidence=tuple(said),
+            remedy="see that the engine reaches the registry (docker pull), or name a mirror in addon-images.yaml",
+            exit_code=Exit.FETCH,
+        ) from refused
 
 
 def containers_of(label: str, value: str | None = None) -> tuple[ContainerState, ...]:
@@ -117,7 +141,7 @@ def epoch_s(stamp: str | None) -> float | None:
 
 
 def set_restart_policy(container_id: str, policy: str) -> None:
-    """Change a live container's restart policy (``no``, ``unless-stopped``)."""
+    """Change a live container's restart policy (``no``, ``always``)."""
     with engine_calls() as client:
         client.containers.get(container_id).update(restart_policy={"Name": policy})
 

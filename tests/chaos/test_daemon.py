@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -31,12 +31,17 @@ def own_engine(fault_server: str) -> Iterator[Engine]:
 
 
 @contextmanager
-def restarted(engine: Engine) -> Iterator[None]:
-    """The engine is stopped as its service manager does; it runs again when the block ends."""
+def restarted(engine: Engine, how: str) -> Iterator[None]:
+    """The engine is stopped as its service manager does, killed, or loses its power with all that it runs; it runs
+    again when the block ends."""
     host, later = engine
     pid = _daemon_pid(host.folder)
     assert pid is not None
-    os.kill(pid, signal.SIGTERM)
+    running = _all_processes(host) if how == "power-cut" else []
+    os.kill(pid, signal.SIGTERM if how == "stopped" else signal.SIGKILL)
+    for process in running:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     if later:
         later[-1].wait(60)
     else:
@@ -46,8 +51,35 @@ def restarted(engine: Engine) -> Iterator[None]:
     _wait_for_answer(host, later[-1])
 
 
-@pytest.mark.parametrize(("boot", "exit_code"), [(("--boot",), 0), ((), 7)], ids=["boot", "no-boot"])
+def _all_processes(host: GpuHost) -> list[int]:
+    """The engine's containers and all that it started for them."""
+    own = [
+        int(path.name)
+        for path in Path("/proc").glob("[0-9]*")
+        if path.name != str(os.getpid()) and host.folder.name in _command(path)
+    ]
+    inside = host.docker("ps", "-q").stdout.split()
+    return own + [int(host.docker("inspect", "-f", "{{.State.Pid}}", one).stdout) for one in inside]
+
+
+def _command(process: Path) -> str:
+    with suppress(OSError):
+        return (process / "cmdline").read_text()
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "boot", "exit_code"),
+    [
+        ("daemon-restarted-boot", "stopped", ("--boot",), 0),
+        ("daemon-killed-boot", "killed", ("--boot",), 0),
+        ("power-cut-boot", "power-cut", ("--boot",), 0),
+        ("daemon-restarted-no-boot", "stopped", (), 7),
+    ],
+)
 def test_the_engine_is_restarted(
+    name: str,
+    how: str,
     boot: tuple[str, ...],
     exit_code: int,
     own_engine: Engine,
@@ -58,7 +90,7 @@ def test_the_engine_is_restarted(
     with new_user(tmp_path, DOCKER_HOST=own_engine[0].docker_host) as user:
         up = user.run(*user.up("--image", fault_server, *boot))
         assert up.returncode == 0, up.stderr
-        with restarted(own_engine):
+        with restarted(own_engine, how):
             gone = user.run("status", "cpu-demo", "--name", user.name)
             assert gone.returncode == 10, gone.stderr
             begun_s = time.time()
@@ -68,5 +100,5 @@ def test_the_engine_is_restarted(
             status = user.run("status", "cpu-demo", "--name", user.name)
         assert status.returncode == exit_code, status.stdout + status.stderr
         if accept:
-            keep_named(f"daemon-restarted-{'boot' if boot else 'no-boot'}", seconds=time.time() - begun_s)
+            keep_named(name, seconds=time.time() - begun_s)
         assert user.run("down", "cpu-demo", "--name", user.name).returncode == 0

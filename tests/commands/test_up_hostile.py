@@ -80,7 +80,7 @@ def test_boot_restarts_only_what_was_ready_once(kit_user: KitUser, stub: str) ->
     assert (done.returncode, kit_user.leftovers()) == (7, [])
     assert up(kit_user, stub, "--boot").returncode == 0
     live = json.loads(docker("inspect", kit_user.containers()[0]))[0]
-    assert live["HostConfig"]["RestartPolicy"]["Name"] == "unless-stopped"
+    assert live["HostConfig"]["RestartPolicy"]["Name"] == "always"
     down(kit_user)
 
 
