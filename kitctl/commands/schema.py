@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-import msgspec
-
-from kitctl.kit.campaign import campaign_schema
+from kitctl.kit.schemas import SCHEMAS, schema_text
 from kitctl.result import Context, Result
-
-SCHEMAS = {"campaign": campaign_schema}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +16,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Print the schema; it is JSON in either form of output."""
     del context
-    schema = SCHEMAS[args.kind]()
-    text = msgspec.json.format(msgspec.json.encode(schema)).decode()
-    return Result(data=schema, lines=(text,))
+    return Result(data=SCHEMAS[args.kind](), lines=tuple(schema_text(args.kind).splitlines()))
