@@ -71,7 +71,9 @@ def overlay_file_schema() -> Schema:
 
 def campaign_file_schema() -> Schema:
     """A campaign file."""
-    return {"$schema": DIALECT, **campaign_schema()}
+    schema = {"$schema": DIALECT, **_plain(campaign_schema())}
+    schema["$defs"]["Campaign"]["properties"]["stacks"]["uniqueItems"] = True
+    return schema
 
 
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitctl.errors import KitError
@@ -166,6 +166,7 @@ def paths_of(kind: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("kind", SOUND)
+@settings(max_examples=400)
 @given(data=st.data())
 def test_both_judge_alike(kind: str, data: st.DataObject) -> None:
     """Any value at any setting: the schema takes it when kitctl does, and only then but for what one setting alone
