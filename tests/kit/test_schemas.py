@@ -145,7 +145,8 @@ def test_a_planted_mistake_is_refused_by_both(number: int) -> None:
 
 
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-5, 70000), st.floats(-2, 2, width=16).filter(lambda number: not number.is_integer()),
+    st.none(), st.booleans(), st.integers(-5, 70000),
+    st.floats(-2, 2, width=16).filter(lambda number: not number.is_integer()),
     st.sampled_from(["on", "off", "decode", "DFLASH", "cpu", "x/y", "1", "$A", "$$", ""]),
     st.lists(st.sampled_from(["12.0", 3, None]), max_size=2), st.just({}), st.just({"a": 1}), st.just({"a": "b"}),
 )  # fmt: skip
