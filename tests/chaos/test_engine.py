@@ -4,15 +4,20 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+import requests
 from chaos.events import Told, watch
 from chaos.faults import BY_NAME
 from chaos.measured import settle
 from chaos.test_starts import verdict_of
 from kitctl_process import KitUser, docker
+
+from kitctl.commands.starting import Target, prove_answer
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 watching = contextmanager(watch)
@@ -109,3 +114,78 @@ def test_a_part_of_a_serving_engine_dies(
     subprocess.run(["docker", "kill", *kit_user.containers()], check=False, capture_output=True)
     assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
     assert kit_user.leftovers() == []
+
+
+FOREIGN = """
+import http.server
+class Yes(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b'{"data": [{"id": "somebody-elses"}]}'
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    do_POST = do_GET
+http.server.ThreadingHTTPServer(("0.0.0.0", 30000), Yes).serve_forever()
+"""
+
+
+def test_a_foreign_listener_is_not_believed_and_the_taken_port_is_named(
+    kit_user: KitUser, accept: bool
+) -> None:
+    """The engine finds its port taken only after the whole load, and then hangs."""
+
+    def take_the_port() -> None:
+        while not kit_user.containers():
+            time.sleep(0.05)
+        while subprocess.run(
+            ["docker", "exec", "-d", kit_user.containers()[0], "python3", "-c", FOREIGN], check=False
+        ).returncode:
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=take_the_port)
+    thread.start()
+    told = up_engine(kit_user)
+    thread.join()
+    assert (told.exit_code, verdict_of(told.data)) == (7, BY_NAME["engine-port-taken"].verdict), told.lines
+    assert kit_user.leftovers() == []
+    settle("engine-port-taken", told.when("engine: ") - told.when("fatal: "), accept=accept)
+
+
+def ask(user: KitUser, path: str, body: dict[str, Any], answers: list[requests.Response]) -> threading.Thread:
+    """One request in the background; its answer goes into ``answers``."""
+    url = f"http://127.0.0.1:{user.port}{path}"
+    thread = threading.Thread(target=lambda: answers.append(requests.post(url, json=body, timeout=120)))
+    thread.start()
+    return thread
+
+
+def test_a_wrong_model_name_is_answered_by_the_engine_and_not_taken_for_proof(kit_user: KitUser) -> None:
+    assert up_engine(kit_user).exit_code == 0
+    message = {"role": "user", "content": "Hello"}
+    answers: list[requests.Response] = []
+    ask(kit_user, "/v1/chat/completions", {"model": "nonsense", "messages": [message]}, answers).join()
+    assert (answers[0].status_code, answers[0].json()["model"]) == (200, "nonsense")
+    url = f"http://127.0.0.1:{kit_user.port}"
+    wrong = prove_answer(Target(container_id="", folder="", url=url, model="nonsense"))
+    right = prove_answer(Target(container_id="", folder="", url=url, model="demo"))
+    assert (wrong.failure, right.failure) == ("/v1/models names ('demo',), not nonsense", None)
+    assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
+
+
+def test_down_finishes_what_is_in_flight_and_tells_it(kit_user: KitUser, accept: bool) -> None:
+    """Requests that come after the SIGTERM are still served (measured, SGLang 0.5.16)."""
+    assert up_engine(kit_user).exit_code == 0
+    answers: list[requests.Response] = []
+    long = {"text": "Hello", "sampling_params": {"max_new_tokens": 400, "ignore_eos": True, "temperature": 0}}
+    request = ask(kit_user, "/generate", long, answers)
+    time.sleep(1)
+    run = kit_user.start("down", "cpu-demo", "--name", kit_user.name)
+    told_s = run.wait_for("1 request in flight after ")
+    late = ask(kit_user, "/generate", long | {"sampling_params": {"max_new_tokens": 4}}, answers)
+    assert run.end() == 0, run.said
+    request.join()
+    late.join()
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert max(answer.json()["meta_info"]["completion_tokens"] for answer in answers) == 400
+    assert "at 60 s they are cut off" in run.said and "killed" not in run.said
+    assert kit_user.leftovers() == []
+    settle("engine-drains", time.time() - told_s, accept=accept)
