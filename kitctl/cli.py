@@ -152,6 +152,7 @@ def _run(words: list[str]) -> int:
         apply_environment(parser, chosen)
     args = parser.parse_args(own)
     args.engine_flags = passed
+    args.words = tuple(own)
     place_carried(args)
     use_engine(args.host)
     context = Context(

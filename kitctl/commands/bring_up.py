@@ -14,6 +14,7 @@ from kitctl.commands.named_failure import known_refusals
 from kitctl.commands.planning import Planned, api_key_of, key_files_of
 from kitctl.commands.preparing import ensure_image, ensure_models
 from kitctl.commands.projects import running_container, take_down
+from kitctl.commands.rank_results import with_rank
 from kitctl.commands.starting import READY_PROMPT, Started, Target, wait_until_ready
 from kitctl.commands.up_results import (
     failed_result,
@@ -83,10 +84,10 @@ def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Re
             if planned.plan.boot:
                 set_restart_policy(container.id, RESTART_LIVE_AT_BOOT)
             report = None
-            if not args.no_canary:
+            if target.serves and not args.no_canary:
                 report = run_canary(target, planned.plan.stack, started.answer, say=context.say)
             record = record_canary(planned.plan, record, report)
-            return ready_result(planned.plan, record, started, report)
+            return with_rank(ready_result(planned.plan, record, started, report), planned.plan, record)
         context.say(f"engine: {started.why}")
         if was_ready and container_lives(started):
             return silent_result(planned.plan, record)
@@ -194,6 +195,7 @@ def target_of(planned: Planned, record: RunRecord, container: ContainerState) ->
         model=plan.model_name,
         prompt=plan.stack.expect.prompt or READY_PROMPT,
         api_key=api_key_of(plan),
+        serves=plan.rank is None or plan.rank.serves,
         gpus=len(plan.gpus.ids),
     )
 

@@ -13,6 +13,7 @@ from kitctl.commands.draining import telling_drain
 from kitctl.commands.freeing import wait_until_free
 from kitctl.commands.projects import (
     PROJECT_LABEL,
+    add_nodes_argument,
     add_project_arguments,
     kit_containers,
     project_of,
@@ -34,6 +35,7 @@ FREE_WITHIN_S = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``down``."""
     add_project_arguments(parser)
+    add_nodes_argument(parser)
     parser.add_argument(
         "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another kitctl to end"
     )
@@ -51,6 +53,10 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
     Running requests get the stack's stop grace. What still holds the port or the GPUs is named and left alone.
     """
+    if args.nodes:
+        from kitctl.commands.nodes import down_on_nodes
+
+        return down_on_nodes(args, context)
     require_engine()
     project = project_of(args)
     with project_lock(project, verb=f"down {args.stack}", wait_s=args.wait_lock):

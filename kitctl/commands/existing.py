@@ -45,6 +45,7 @@ def _already_up(plan: Plan, container: ContainerState) -> Result | None:
         url=base_url(plan),
         model=plan.model_name,
         api_key=api_key_of(plan),
+        serves=plan.rank is None or plan.rank.serves,
     )
     if prove_answer(target).failure is not None:
         return None

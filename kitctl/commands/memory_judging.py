@@ -21,6 +21,7 @@ from kitctl.plan.load_need import LoadNeed, load_need
 from kitctl.plan.memory_check import MemoryAnswer, check_memory, smallest_gpu, with_stated_size
 from kitctl.plan.memory_data import read_memory_data
 from kitctl.plan.placement import Placement
+from kitctl.plan.rank import gpus_here
 from kitctl.plan.types import Plan, PlannedModel
 from kitctl.plan.weights import computed_weights
 
@@ -109,7 +110,7 @@ def judge_load(plan: Plan, entries: Mapping[str, ModelEntry]) -> LoadNeed:
     return load_need(
         weight_bytes=sum(sizes) if len(sizes) == len(stated) else None,
         largest_file_bytes=max((file.size_bytes for file in files), default=0),
-        processes=plan.stack.gpu_count,
+        processes=gpus_here(plan.stack, plan.rank),
         last_load=last_phases(plan.stack.name, rehearsal=plan.rehearsal),
         read_bytes_per_s=None,
         rule=read_memory_data(package_text("engine_memory.toml")).load,

@@ -9,6 +9,7 @@ from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
 from kitctl.commands.memory_judging import judge_drafter, judge_load, judge_memory
+from kitctl.commands.rank_options import rank_of
 from kitctl.commands.plan_checks import is_on_engine, judge, read_shapes
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
@@ -104,6 +105,7 @@ def request_of(args: argparse.Namespace) -> Request:
         boot=args.boot,
         engine_flags=args.engine_flags,
         image=args.image,
+        rank=rank_of(args),
         api_key_file=args.api_key_file,
     )
 

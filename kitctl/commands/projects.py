@@ -30,6 +30,13 @@ def add_project_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rehearse", action="store_true", help="the stack's rehearsal")
 
 
+def add_nodes_argument(parser: argparse.ArgumentParser) -> None:
+    """The hosts of a server that spans several."""
+    parser.add_argument(
+        "--nodes", metavar="URL,URL", help="one server over these 2 to 4 hosts: ssh://gpu1,ssh://gpu2"
+    )
+
+
 def project_of(args: argparse.Namespace) -> str:
     """The compose project that the words name."""
     return project_name(Request(stack=args.stack, name=args.name, rehearse=args.rehearse))

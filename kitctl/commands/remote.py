@@ -28,7 +28,7 @@ def run_there(address: str, words: list[str], args: argparse.Namespace, context:
     """
     book = read_remote_book(package_text("remote.toml"))
     verb = find_verb(book, args.command, _sub_verb(args))
-    if verb.kind is Kind.HERE or _reads_a_file_alone(args):
+    if verb.kind is Kind.HERE or _reads_a_file_alone(args) or _names_hosts_itself(args):
         return None
     host = read_address(address, api_is_enough=verb.api)
     if host is None:
@@ -51,6 +51,11 @@ def _reads_a_file_alone(args: argparse.Namespace) -> bool:
     if args.command == "diagnose":
         return bool(args.stack == "-" or args.file or is_there(args.stack))
     return args.command == "topo" and bool(args.file or args.facts)
+
+
+def _names_hosts_itself(args: argparse.Namespace) -> bool:
+    """Whether ``--nodes`` says where the verb acts; for ``render`` it is a number."""
+    return isinstance(getattr(args, "nodes", None), str)
 
 
 def make_job(

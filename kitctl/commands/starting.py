@@ -54,7 +54,10 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where to look and what to expect: the container, the server, its model and key."""
+    """Where to look and what to expect: the container, the server, its model and key.
+
+    ``serves`` is false for a rank that answers no client: its health is all that it can show.
+    """
 
     container_id: str
     folder: str
@@ -62,6 +65,7 @@ class Target:
     model: str
     prompt: str = READY_PROMPT
     max_tokens: int = READY_TOKENS
+    serves: bool = True
     api_key: str | None = None
     gpus: int = 0
 
@@ -135,6 +139,8 @@ def prove_answer(target: Target, *, patience_s: float = 25.0) -> Answer:
     """
     if not is_healthy(target.url, api_key=target.api_key, timeout_s=patience_s):
         return Answer(failure="/health_generate does not answer 200")
+    if not target.serves:
+        return Answer()
     models = served_models(target.url, api_key=target.api_key)
     if models is None or target.model not in models:
         return Answer(failure=f"/v1/models names {models}, not {target.model}")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kitctl.commands.diagnose import diagnose_container
-from kitctl.commands.projects import PROJECT_LABEL, add_project_arguments, project_of, require_container
+from kitctl.commands.projects import PROJECT_LABEL, add_nodes_argument, add_project_arguments, project_of, require_container
 from kitctl.edge.container_gpus import ask_gpus
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.files import read_text_if_there
@@ -25,6 +25,7 @@ from kitctl.watch.run_record import RunRecord
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``status``."""
     add_project_arguments(parser)
+    add_nodes_argument(parser)
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
@@ -32,6 +33,10 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
     Exit 0 when it answers, 9 when it answers and has lost its GPUs, 7 when it died, 8 when it does not answer.
     """
+    if args.nodes:
+        from kitctl.commands.nodes import status_on_nodes
+
+        return status_on_nodes(args, context)
     del context
     container = require_container(project_of(args))
     row = status_row(container)

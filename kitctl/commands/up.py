@@ -7,6 +7,9 @@ import argparse
 from kitctl.commands.argument_types import seconds
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
+from kitctl.commands.projects import add_nodes_argument
+from kitctl.commands.rank_options import add_rank_arguments
+from kitctl.commands.rank_results import with_image
 from kitctl.commands.waiting_options import add_stall_argument
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
@@ -24,6 +27,8 @@ STARTER = "kitctl.commands.remedying"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``up``."""
     add_plan_arguments(parser)
+    add_rank_arguments(parser)
+    add_nodes_argument(parser)
     parser.add_argument("--replace", action="store_true", help="take down what runs by another plan first")
     parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
     parser.add_argument("--no-build", action="store_true", help="refuse instead of building a missing image")
@@ -49,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Bring the stack up; exit 0 only after it has answered one real generation."""
+    if args.nodes:
+        from kitctl.commands.nodes import up_on_nodes
+
+        return up_on_nodes(args, context)
     if args.facts and not args.dry_run:
         raise facts_of_elsewhere(args.stack)
     warm_up(STARTER)
@@ -57,7 +66,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         planned = make_plan(args, context)
         require_engine()
         if args.dry_run:
-            return dry_run_result(planned.plan)
+            return with_image(dry_run_result(planned.plan), planned.plan)
         if blocking(planned.plan.findings):
             return refused_result(planned.plan)
         from kitctl.commands.remedying import bring_up_remedied

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 
-from kitctl.commands.projects import add_project_arguments, project_of
+from kitctl.commands.projects import add_nodes_argument, add_project_arguments, project_of
 from kitctl.commands.stack_life import follow_stack
 from kitctl.commands.watching import Report
 from kitctl.edge.docker_client import require_engine
@@ -15,6 +15,7 @@ from kitctl.result import Context, Result
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``watch``."""
     add_project_arguments(parser)
+    add_nodes_argument(parser)
     parser.add_argument(
         "--exec", metavar="CMD", help="run CMD at each change; it gets the change as JSON on stdin"
     )
@@ -38,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """One line (``--json``: one object) a change, until interrupted or, with ``--once``, until the stack is dead."""
+    if args.nodes:
+        from kitctl.commands.nodes import watch_on_nodes
+
+        return watch_on_nodes(args, context)
     require_engine()
     report = Report(
         project=project_of(args),

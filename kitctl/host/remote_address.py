@@ -6,9 +6,9 @@ the agent that starts and follows kitctl there. What a login shell prints before
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from kitctl.errors import Exit, KitError
 
@@ -18,6 +18,10 @@ MISSING = "missing"
 NO_PYTHON = "no-python"
 OLDEST_PYTHON = (3, 11)
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+_ADDRESS = re.compile(
+    r"(?P<scheme>[a-z]+)://(?:(?P<user>[^@/]*)@)?(?P<host>\[[^\]]*\]|[^:/?#]*)(?::(?P<port>[^/?#]*))?(?P<path>/[^?#]*)?"
+)
+_MOST_PORT = 65535
 _PYTHONS = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "$HOME/.local/bin/python3")
 
 
@@ -59,37 +63,36 @@ def read_address(address: str, *, api_is_enough: bool = False) -> SshHost | None
     Raises KitError ``bad-address`` (exit 2) for one that ssh could not take, ``engine-without-host`` (exit 10) for
     an engine on another machine that only its API reaches.
     """
-    parts = urlsplit(address)
-    if parts.scheme == "ssh":
+    found = _ADDRESS.match(address)
+    if found is not None and found["scheme"] == "ssh":
         return _ssh_host(address)
-    if parts.hostname is not None and parts.hostname not in _LOCAL_NAMES and not api_is_enough:
+    host = found["host"].strip("[]") if found is not None else ""
+    if host and host not in _LOCAL_NAMES and not api_is_enough:
         raise KitError(
             "engine-without-host",
             f"{address} is the engine of another machine, and its API shows neither that machine's model store nor "
             "its ports, driver and kernel log",
             evidence=("kitctl works where it can read the host: on it, or on it through ssh",),
-            remedy=f"name the host by ssh: --host ssh://USER@{parts.hostname}",
+            remedy=f"name the host by ssh: --host ssh://USER@{host}",
             exit_code=Exit.UNREACHABLE,
         )
     return None
 
 
 def _ssh_host(address: str) -> SshHost:
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    bad = not host or host.startswith("-") or bool(parts.query or parts.fragment or parts.password)
-    if bad or (parts.username or "").startswith("-"):
+    found = _ADDRESS.fullmatch(address)
+    host = found["host"].strip("[]") if found else ""
+    user, port = (found["user"], found["port"] or "") if found else (None, "")
+    bad_port = bool(port) and not (port.isdigit() and 0 < int(port) <= _MOST_PORT)
+    if not host or host.startswith("-") or bad_port or re.search(r"^-|[:\s]", user or ""):
         raise KitError(
             "bad-address",
             f"{address} is no address that ssh could take",
             remedy="write it as ssh://USER@HOST or ssh://USER@HOST:PORT",
             exit_code=Exit.USAGE,
         )
-    socket = parts.path if parts.path not in ("", "/") else None
-    return SshHost(host=str(host), user=parts.username, port=port, socket=socket)
+    path = found["path"] if found and found["path"] not in (None, "/") else None
+    return SshHost(host=host, user=user or None, port=int(port) if port else None, socket=path)
 
 
 def ssh_argv(host: SshHost, command: str, *, connect_s: float) -> tuple[str, ...]:

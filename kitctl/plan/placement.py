@@ -12,6 +12,7 @@ from kitctl.kit.overlay import Overlay
 from kitctl.kit.stack import Stack
 from kitctl.plan.gpu_choice import GpuChoice, choose_gpus
 from kitctl.plan.overlay_choice import choose_overlay
+from kitctl.plan.rank import gpus_here
 from kitctl.plan.rehearsal import fixed_overlay, stack_wants_gpus
 from kitctl.plan.types import Request
 
@@ -48,7 +49,7 @@ def place_stack(
             overlay_reason=f"{fixed.block.summary}: {reason}",
             findings=(_not_reserved(fixed.name, request.gpus),) if request.gpus else (),
         )
-    gpus = choose_gpus(facts, wanted=request.gpus, count=stack.gpu_count)
+    gpus = choose_gpus(facts, wanted=request.gpus, count=gpus_here(stack, request.rank))
     return _place_on_gpus(gpus, request, addons, overlays=overlays, facts=facts)
 
 

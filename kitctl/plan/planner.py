@@ -16,6 +16,7 @@ from kitctl.plan.flag_spelling import Spellings
 from kitctl.plan.gpu_choice import GpuChoice
 from kitctl.plan.names import PROJECT_PREFIX, project_name
 from kitctl.plan.placement import Placement
+from kitctl.plan.ranks import as_rank
 from kitctl.plan.rehearsal import HostedStack
 from kitctl.plan.types import (
     GpuDriver,
@@ -65,7 +66,7 @@ def compose_plan(
         engine_flags=request.engine_flags,
         max_total_tokens=max_total_tokens,
     )
-    return Plan(
+    plan = Plan(
         stack=stack,
         project=project_name(request),
         image=image,
@@ -87,6 +88,7 @@ def compose_plan(
         left_out=hosted.left_out,
         why=_reasons(request, hosted.resolved, placement, image),
     )
+    return as_rank(plan, request.rank) if request.rank else plan
 
 
 def plan_environment(placement: Placement, stack_environment: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kitctl.finding import Finding
 from kitctl.kit.stack import Stack
+from kitctl.plan.rank import Rank
 
 
 class GpuDriver(StrEnum):
@@ -35,6 +36,7 @@ class Request:
     boot: bool = False
     engine_flags: tuple[str, ...] = ()
     image: str | None = None
+    rank: Rank | None = None
     api_key_file: str | None = None
 
 
@@ -114,6 +116,7 @@ class Plan:
     model_name: str
     rehearsal: bool = False
     boot: bool = False
+    rank: Rank | None = None
     api_key_file: str | None = None
     left_out: tuple[tuple[str, str], ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -12,6 +12,7 @@ from typing import Any
 from kitctl.errors import Exit, KitError
 from kitctl.plan.types import GpuDriver, Plan
 from kitctl.render.compose import SERVICE
+from kitctl.render.rank_network import network_merged, network_wanted
 
 
 def require_as_planned(config: Mapping[str, Any], plan: Plan) -> None:
@@ -20,7 +21,9 @@ def require_as_planned(config: Mapping[str, Any], plan: Plan) -> None:
     Raises KitError ``not-as-planned`` (exit 3) with each field that differs.
     """
     services = config.get("services", {})
-    wanted, merged = _planned(plan), _merged(services.get(SERVICE, {}), plan)
+    engine = services.get(SERVICE, {})
+    wanted = _planned(plan) | network_wanted(plan)
+    merged = _merged(engine, plan) | network_merged(engine, plan)
     wrong = tuple(
         f"{field}: planned {wanted[field]!r}, merged {merged[field]!r}"
         for field in wanted

@@ -19,6 +19,7 @@ import yaml
 from kitctl.kit.overlay import Overlay
 from kitctl.plan.planner import CACHE_ROOT
 from kitctl.plan.types import GpuDriver, Mount, Plan
+from kitctl.render.rank_network import Reset, on_host_network
 
 LABEL = "io.kitctl"
 SERVICE = "engine"
@@ -86,6 +87,7 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
     if not serve.read_only_root:
         service["read_only"] = False
     service |= _devices(plan) | _secret(plan)
+    service = on_host_network(service, plan)
     tree: dict[str, Any] = {"services": {SERVICE: service}}
     volumes = {m.source: {"name": m.source} for m in plan.mounts if m.kind == "volume"}
     if volumes:
@@ -189,6 +191,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, lambda dumper, text: _scalar(dumper, text))
+_Dumper.add_representer(Reset, lambda dumper, _: dumper.represent_scalar("!reset", "null"))
 
 
 def _scalar(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

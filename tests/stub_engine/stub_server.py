@@ -7,11 +7,15 @@ STUB_CODE   exit code of a crash
 STUB_STEP_S seconds before each log line
 STUB_LAST   a line that is logged just before the crash or hang
 STUB_DEAF   1: SIGTERM is ignored
+STUB_RANK   the only rank of several hosts that crashes or hangs (all do, when it is not set)
+Over several hosts (--nnodes) the ranks meet at --dist-init-addr before anything is loaded; ranks above 0 answer health
+alone, rank 0 lives on when another dies.
 """
 
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -38,6 +42,8 @@ def log(text):
 
 
 def misbehave():
+    if os.environ.get("STUB_RANK", flag("--node-rank")) != flag("--node-rank"):
+        return
     last = os.environ.get("STUB_LAST")
     if last:
         log(last)
@@ -67,6 +73,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/health"):
             self.reply(503 if MODE == "never-ready" else 200, {})
+        elif int(flag("--node-rank", "0")):
+            self.reply(404, {"detail": "Not Found"})
         elif self.path == "/v1/models" and self.is_let_in():
             model = {
                 "id": MODEL,
@@ -96,6 +104,25 @@ def stop(signum, frame):
     os._exit(0)
 
 
+def meet():
+    """Rank 0 waits for the others at the meeting point, the others for rank 0; connections stay open."""
+    nodes, rank = int(flag("--nnodes", "1")), int(flag("--node-rank", "0"))
+    if nodes == 1:
+        return
+    host, _, port = flag("--dist-init-addr").rpartition(":")
+    if rank == 0:
+        listener = socket.create_server((host, int(port)))
+        KEPT.extend(listener.accept() for _ in range(nodes - 1))
+        return
+    while True:
+        try:
+            KEPT.append(socket.create_connection((host, int(port)), timeout=2))
+            return
+        except OSError:
+            time.sleep(0.2)
+
+
+KEPT = []
 MODEL, KEY = flag("--served-model-name"), api_key()
 signal.signal(signal.SIGTERM, signal.SIG_IGN if os.environ.get("STUB_DEAF") else stop)
 for raw in (Path(__file__).parent / "start.log").read_text().splitlines()[1:]:
@@ -103,8 +130,10 @@ for raw in (Path(__file__).parent / "start.log").read_text().splitlines()[1:]:
     is_phase = phase in ("started", "distributed", "weights", "kv_cache", "ready")
     time.sleep(STEP_S)
     if is_phase and phase == "ready":
-        server = ThreadingHTTPServer(("0.0.0.0", int(flag("--port"))), Handler)
+        server = ThreadingHTTPServer((flag("--host"), int(flag("--port"))), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
+    if phase == "distributed":
+        meet()
     log(text if is_phase else raw)
     if is_phase and phase == AT:
         misbehave()
