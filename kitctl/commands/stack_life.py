@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from kitctl.commands.projects import gpu_count, running_container
 from kitctl.commands.status import recorded_key
-from kitctl.commands.watching import Report, report_change, wait_for_container
+from kitctl.commands.watching import Report, report_change, wait_for_container, wait_for_engine
 from kitctl.edge.activity import look_at
 from kitctl.edge.container_watch import Ended, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.serving import is_healthy
+from kitctl.errors import Exit, KitError
 from kitctl.render.compose import LABEL
 from kitctl.watch.ending import was_told_to_stop
 from kitctl.watch.state import (
@@ -29,24 +31,47 @@ from kitctl.watch.state import (
 
 
 def follow_stack(report: Report) -> Iterator[str]:
-    """Each change of state, reported; without end, or until the stack is dead or gone with ``report.once``."""
-    state = StackState.ABSENT
+    """Each change of state, reported; without end, or until the stack is dead or gone with ``report.once``.
+
+    A container engine that goes away is reported and waited for.
+    """
+    seat = _Seat()
+    while True:
+        try:
+            for change, container in _changes(report, seat):
+                seat.state = change.after
+                yield report_change(report, change, container)
+            return
+        except KitError as lost:
+            if lost.exit_code is not Exit.UNREACHABLE:
+                raise
+            change = Change(before=seat.state, after=StackState.UNREACHABLE, why=lost.cause)
+            seat.state, seat.known = change.after, None
+            yield report_change(report, change, None)
+            wait_for_engine()
+
+
+@dataclass(kw_only=True)
+class _Seat:
+    """Where the watch stands: the state told last, and the start of the container's life seen last."""
+
+    state: StackState = StackState.ABSENT
     known: str | None = None
+
+
+def _changes(report: Report, seat: _Seat) -> Iterator[tuple[Change, ContainerState | None]]:
     while True:
         container = running_container(report.project)
-        if container is None or (container.started_at == known and not container.is_running):
-            if container is None and state is not StackState.ABSENT:
-                gone = Change(before=state, after=StackState.ABSENT, why="the container is gone")
-                yield report_change(report, gone, None)
-                state = StackState.ABSENT
+        if container is None or (container.started_at == seat.known and not container.is_running):
+            if container is None and seat.state is not StackState.ABSENT:
+                yield Change(before=seat.state, after=StackState.ABSENT, why="the container is gone"), None
             if report.once:
                 return
-            wait_for_container(report.project, known)
+            wait_for_container(report.project, seat.known)
             continue
-        known = container.started_at
-        for change in _life(container, state, report):
-            state = change.after
-            yield report_change(report, change, container)
+        seat.known = container.started_at
+        for change in _life(container, seat.state, report):
+            yield change, container
 
 
 def _life(container: ContainerState, state: StackState, report: Report) -> Iterator[Change]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from kitctl.commands.diagnose import diagnose_container, was_killed_for_memory
-from kitctl.commands.projects import running_container
+from kitctl.commands.projects import kit_containers, running_container
 from kitctl.edge.clock import sleep_s
 from kitctl.edge.docker_engine import ContainerState, container_state
 from kitctl.edge.process import run_process
 from kitctl.edge.runs import load_record, now_utc, save_record
+from kitctl.errors import KitError
 from kitctl.render.compose import LABEL
 from kitctl.watch.diagnose import Diagnosis
 from kitctl.watch.run_record import Outcome
@@ -45,7 +47,10 @@ def report_change(report: Report, change: Change, container: ContainerState | No
     seen = change.why if change.after is StackState.DEGRADED else ""
     found = diagnose_container(container, seen=seen) if container and change.after in BAD else ()
     if container is not None and change.after is StackState.CRASHED:
-        _record_crash(container, found)
+        try:
+            _record_crash(container, found)
+        except KitError as failed:
+            report.say(f"the run's record cannot be written: {failed.cause}")
     body = _body(report, change, found)
     if report.hook:
         done = run_process(report.hook, timeout_s=HOOK_TIMEOUT_S, stdin=json.dumps(body))
@@ -63,6 +68,15 @@ def wait_for_container(project: str, known: str | None) -> None:
         if (container is not None) is not there:
             return
         if container is not None and container.is_running and container.started_at != known:
+            return
+
+
+def wait_for_engine() -> None:
+    """Return when the container engine answers again."""
+    while True:
+        sleep_s(LOOK_EVERY_S)
+        with suppress(KitError):
+            kit_containers()
             return
 
 

@@ -16,7 +16,8 @@ FAILED_PROBES = 2
 class StackState(StrEnum):
     """``failing``: a fatal line was logged, the process still lives (a killed rank keeps the port open for
     seconds to a minute, measured on SGLang 0.5.16). ``unwell``: it lives and does not answer. ``degraded``: it
-    answers, and cannot reach its GPUs any more."""
+    answers, and cannot reach its GPUs any more. ``unreachable``: the container engine does not answer, so that
+    nothing is known."""
 
     ABSENT = "absent"
     LOADING = "loading"
@@ -26,6 +27,7 @@ class StackState(StrEnum):
     FAILING = "failing"
     CRASHED = "crashed"
     STOPPED = "stopped"
+    UNREACHABLE = "unreachable"
 
 
 DEAD = frozenset({StackState.ABSENT, StackState.CRASHED, StackState.STOPPED})

@@ -9,11 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from chaos.events import watch
 from chaos.measured import keep_named
 from gpuhost.gpu_host import GpuHost, _daemon_pid, _start_daemon, _wait_for_answer, running_gpu_host
 from kitctl_process import new_user
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
+watching = contextmanager(watch)
 
 
 Engine = tuple[GpuHost, list[subprocess.Popen[bytes]]]
@@ -99,6 +101,27 @@ def test_the_engine_is_restarted(
             time.sleep(0.5)
             status = user.run("status", "cpu-demo", "--name", user.name)
         assert status.returncode == exit_code, status.stdout + status.stderr
+        assert f": {'ready' if boot else 'stopped'}, " in status.stdout
         if accept:
             keep_named(name, seconds=time.time() - begun_s)
         assert user.run("down", "cpu-demo", "--name", user.name).returncode == 0
+
+
+@pytest.mark.parametrize(("boot", "last"), [(("--boot",), "ready"), ((), "stopped")], ids=["boot", "no-boot"])
+def test_watch_outlives_the_engine(
+    boot: tuple[str, ...], last: str, own_engine: Engine, fault_server: str, tmp_path: Path, accept: bool
+) -> None:
+    with new_user(tmp_path, DOCKER_HOST=own_engine[0].docker_host) as user:
+        assert user.run(*user.up("--image", fault_server, *boot)).returncode == 0
+        with watching(user, "--every", "1", "--patience", "2") as watcher:
+            watcher.wait_for("ready", timeout_s=20)
+            with restarted(own_engine, "killed"):
+                watcher.wait_for("unreachable", timeout_s=20)
+            begun_s = time.time()
+            while watcher.states()[-1] != last and time.time() < begun_s + 60:
+                time.sleep(0.1)
+            assert watcher.states()[-1] == last, watcher.states()
+            assert watcher.process.poll() is None
+        assert user.run("down", "cpu-demo", "--name", user.name).returncode == 0
+        if accept and boot:
+            keep_named("watch-outlives-engine", seconds=time.time() - begun_s)
