@@ -48,6 +48,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     is_well = row["healthy"] and row["gpu_failure"] is None
     row["state"] = "degraded" if row["healthy"] and not is_well else row["state"]
     found = () if is_well else diagnose_container(container, seen=row["gpu_failure"] or "")
+    if row["state"] == "crashed" and not found:
+        row["state"] = "stopped"
     row["diagnoses"] = [msgspec.to_builtins(diagnosis) for diagnosis in found]
     lines = (*_lines(row), *(f"  {line}" for line in diagnosis_lines(found)))
     exit_code = Exit.OK if is_well else Exit.GATE if row["healthy"] else Exit.NOT_READY
@@ -111,4 +113,6 @@ def _lines(row: dict[str, Any]) -> list[str]:
         f"  plan     {row['plan']}, run {row['run']}",
     ]
     lines += [f"  drift    {line}" for line in row["drift"]]
+    if row["state"] == "stopped":
+        lines.append(f"  ended    somebody told it to stop; 'kitctl up {row['stack']}' starts it again")
     return lines + ([f"  gpus     cannot be reached: {row['gpu_failure']}"] if row["gpu_failure"] else [])
