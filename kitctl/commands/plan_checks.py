@@ -23,6 +23,7 @@ from kitctl.plan.host_need import need_of_plan
 from kitctl.plan.image_choice import read_image_sizes
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.placement import Placement
+from kitctl.plan.ranks import gpus_of_all
 from kitctl.plan.types import Plan
 
 
@@ -93,7 +94,7 @@ def judge_engine(plan: Plan, placement: Placement, shapes: Shapes) -> tuple[Find
         model=shapes.target,
         drafter=shapes.drafter,
         environment=plan.environment,
-        gpu_count=len(plan.gpus.ids) if placement.gpus is not None and not placement.gpus.findings else None,
+        gpu_count=gpus_of_all(plan) if placement.gpus is not None and not placement.gpus.findings else None,
         links=placement.links,
         flag_table=read_flag_table(table, source=f"flags/{release}.json") if table else None,
     )

@@ -35,7 +35,7 @@ def run_there(address: str, words: list[str], args: argparse.Namespace, context:
         return None
     job = make_job(host, tuple(words), args, verb, kit_dir=find_kit(context.kit_dir), times=book.line)
     ended = follow_job(host, job, times=book.line, say=context.say)
-    if verb.serves and ended.exit_code in (Exit.OK, Exit.GATE):
+    if verb.serves and not getattr(args, "nnodes", None) and ended.exit_code in (Exit.OK, Exit.GATE):
         for port in ended.ports:
             context.say(f"from here: ssh -N -L {port}:127.0.0.1:{port} {host.words}")
     return ended.exit_code

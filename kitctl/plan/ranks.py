@@ -14,19 +14,31 @@ _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
 
 def as_rank(plan: Plan, rank: Rank) -> Plan:
-    """The plan of one rank: on the host's own network, where ranks reach each other, it binds where it is published.
+    """The plan of one rank. On the host's own network, where ranks meet, it binds where it is published.
 
     Rank 0 answers there; the engine answers /health alone on the others.
     """
     published = replace(plan.published, container_port=plan.published.port)
     argv = _with_value(plan.argv, "--host", published.bind)
     argv = _with_value(argv, "--port", str(published.port))
-    more: tuple[str, ...] = ("--nnodes", str(rank.nodes), _RANK_FLAG, str(rank.number), "--dist-init-addr", rank.meeting)
+    more: tuple[str, ...] = (
+        "--nnodes",
+        str(rank.nodes),
+        _RANK_FLAG,
+        str(rank.number),
+        "--dist-init-addr",
+        rank.meeting,
+    )
     if not any(word.partition("=")[0] == "--dist-timeout" for word in argv):
         more += ("--dist-timeout", str(rank.dist_timeout_s))
     kept = {name: value for name, value in plan.environment.items() if name not in rank.not_across}
     environment = dict.fromkeys(_INTERFACES, rank.interface) | kept
     return replace(plan, argv=(*argv, *more), environment=environment, published=published, rank=rank)
+
+
+def gpus_of_all(plan: Plan) -> int:
+    """GPUs reserved on all hosts of the server together, each host giving as many."""
+    return len(plan.gpus.ids) * (plan.rank.nodes if plan.rank else 1)
 
 
 def _with_value(argv: tuple[str, ...], flag: str, value: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import yaml
 from kitctl.kit.overlay import Overlay
 from kitctl.plan.planner import CACHE_ROOT
 from kitctl.plan.types import GpuDriver, Mount, Plan
-from kitctl.render.rank_network import Reset, on_host_network
+from kitctl.render.rank_network import across_hosts, on_host_network
 
 LABEL = "io.kitctl"
 SERVICE = "engine"
@@ -48,7 +48,7 @@ def render_compose(
     """
     files = {"base.yaml": base}
     for overlay in overlays:
-        files[f"overlay-{overlay.name}.yaml"] = overlay.text
+        files[f"overlay-{overlay.name}.yaml"] = across_hosts(overlay.text, plan)
     order = [*files, STACK_FILE]
     files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id))
     files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
@@ -191,7 +191,6 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, lambda dumper, text: _scalar(dumper, text))
-_Dumper.add_representer(Reset, lambda dumper, _: dumper.represent_scalar("!reset", "null"))
 
 
 def _scalar(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,26 +13,28 @@ _HEALTH = "import urllib.request as r; r.urlopen('http://{host}:{port}/health', 
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-class Reset(str):
-    """A value that takes away what the files before say (compose 2.24.4: ``!reset``)."""
+def across_hosts(overlay: str, plan: Plan) -> str:
+    """An overlay's text for a rank: without what is right on one host alone, which compose's merging would keep."""
+    if plan.rank is None:
+        return overlay
+    names = "|".join(map(re.escape, plan.rank.not_across))
+    return re.sub(rf"^ +(?:{names}): .*\n", "", overlay, flags=re.MULTILINE)
 
 
 def on_host_network(service: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     """The engine's service for a rank; for a plan of one host as it was.
 
     Ranks meet on ports that they choose while they start, which a bridge would hide. The engine binds on the host where
-    the plan says; the health check asks there; the overlays' values for one host alone are taken away.
+    the plan says, and the health check asks there.
     """
     if plan.rank is None:
         return dict(service)
     bind = plan.published.bind
     host = _ANY.get(bind, f"[{bind}]" if ":" in bind else bind)
     test = ["CMD", "python3", "-c", _HEALTH.format(host=host, port=plan.published.port)]
-    gone = {name: Reset() for name in plan.rank.not_across if name not in plan.environment}
     kept = {name: value for name, value in service.items() if name != "ports"}
     return kept | {
         "network_mode": HOST_NETWORK,
-        "environment": {**service["environment"], **gone},
         "healthcheck": {**service["healthcheck"], "test": test},
     }
 

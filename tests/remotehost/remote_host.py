@@ -135,6 +135,17 @@ def running_remote_host(*, gpus: int = 8, octet: int = 1) -> Iterator[RemoteHost
         yield host
 
 
+def lay_fabric(one: RemoteHost, other: RemoteHost) -> tuple[str, str]:
+    """A network between two hosts alone, as ``fabric0`` on both; their addresses on it. It goes with the hosts."""
+    words = ["ip", "link", "add", "fabric0", "netns", str(one.pid), "type", "veth"]
+    subprocess.run([*words, "peer", "name", "fabric0", "netns", str(other.pid)], check=True)
+    addresses = ("198.18.255.1", "198.18.255.2")
+    for host, address in zip((one, other), addresses, strict=True):
+        host.inside("ip", "address", "add", f"{address}/30", "dev", "fabric0")
+        host.inside("ip", "link", "set", "fabric0", "up")
+    return addresses
+
+
 def sweep_abandoned() -> None:
     """Stop what a killed test run left behind: its engine ended with it, its sshd did not."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):

@@ -47,6 +47,7 @@ def _archive() -> bytes:
     with tarfile.open(fileobj=raw, mode="w") as tar:
         for path in paths:
             tar.add(path.resolve(), str(path).lstrip("/"), recursive=False)
+        _add_shell(tar)
         for name in ("stub_server.py", "start.log"):
             tar.add(HERE / name, f"stub/{name}")
         for link in ("usr/bin/python3", "bin/python3"):
@@ -55,6 +56,20 @@ def _archive() -> bytes:
                 info.type, info.linkname = tarfile.SYMTYPE, str(_interpreter())
                 tar.addfile(info)
     return raw.getvalue()
+
+
+def _add_shell(tar: tarfile.TarFile) -> None:
+    """Debian's busybox-static and its names: an imitated nvidia-smi is a shell script."""
+    program = Path("/bin/busybox")
+    if not program.exists():
+        return
+    tar.add(program, "bin/busybox")
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    for applet in listed:
+        link = tarfile.TarInfo(f"bin/{applet}")
+        link.type, link.linkname = tarfile.SYMTYPE, "/bin/busybox"
+        if applet not in ("busybox", "python3"):
+            tar.addfile(link)
 
 
 def _files() -> list[Path]:
