@@ -85,6 +85,9 @@ def watch_on_nodes(args: argparse.Namespace, context: Context) -> Result:
         runs.stop()
         for _ in runs.ends():
             pass
+    if first.exit_code == Exit.UNREACHABLE:
+        return _lost_sight(args.stack, first)
+    with uninterrupted():
         node = next(one for one in nodes if one.name == first.name)
         named = run_on_all(
             {first.name: ("diagnose", *_project_words(args), "--host", node.address, "--json")}, say=_silent
@@ -96,6 +99,15 @@ def watch_on_nodes(args: argparse.Namespace, context: Context) -> Result:
     )
     data = {"first": first.name, "diagnoses": (named.data or {}).get("diagnoses", [])}
     return _result(args.stack, "ended", {}, lines, exit_code=Exit.CRASHED, **data)
+
+
+def _lost_sight(stack: str, first: Ended) -> Result:
+    """A host that is not reached may run on well: nothing is stopped."""
+    lines = (
+        f"{first.name} is not reached any more; the ranks of {stack} were left as they are",
+        "  do:   the same command again, once ssh reaches it",
+    )
+    return _result(stack, "unwatched", {}, lines, exit_code=Exit.UNREACHABLE, first=first.name)
 
 
 def _words_by_node(nodes: tuple[Node, ...], args: argparse.Namespace) -> dict[str, tuple[str, ...]]:
@@ -249,9 +261,9 @@ def _ready(stack: str, nodes: tuple[Node, ...], ended: Mapping[str, Ended]) -> R
 
 
 def _failed(stack: str, ended: Mapping[str, Ended], first: Ended) -> Result:
+    diagnosed = _diagnosis_lines(first.name, first.data)
     lines = (
-        *_diagnosis_lines(first.name, first.data),
-        *(f"{first.name}: {line}" for line in _why(first)),
+        *(diagnosed or (f"{first.name}: {line}" for line in _why(first))),
         f"{stack}: {first.name} failed first (exit {first.exit_code}); all ranks were stopped",
     )
     code = Exit(first.exit_code) if first.exit_code in set(Exit) else Exit.BUG

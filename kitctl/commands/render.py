@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 
 from kitctl.commands.planning import Planned, add_plan_arguments, key_files_of, make_plan
+from kitctl.commands.rank_options import add_meeting_arguments
 from kitctl.commands.render_kubernetes import (
     add_cluster_arguments,
     refuse_cluster_arguments,
     render_for_cluster,
 )
+from kitctl.commands.render_ranks import render_ranks
 from kitctl.edge.files import absolute, write_atomic
 from kitctl.edge.runs import write_project
 from kitctl.errors import Exit
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", choices=TARGETS, default="compose", help="what to write (default: compose)")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write into")
     add_cluster_arguments(parser)
+    add_meeting_arguments(parser.add_argument_group("several hosts without a cluster"))
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
@@ -34,6 +37,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
     A folder that holds an API key is the user's alone.
     """
+    if args.to == "compose" and args.nodes > 1:
+        return render_ranks(args, context, files_of=rendered_files)
     planned = make_plan(args, context)
     folder = absolute(args.output)
     if args.to == "kubernetes":

@@ -239,7 +239,15 @@ def _start(folder: Path, clean_up: ExitStack) -> int:
             start_new_session=True,
         )
     clean_up.callback(_end, daemon, folder)
+    deadline = time.monotonic() + 20
+    while _network_of(daemon.pid) == _network_of(os.getpid()):
+        assert time.monotonic() < deadline, "the host got no network of its own"
+        time.sleep(0.02)
     return daemon.pid
+
+
+def _network_of(pid: int) -> str:
+    return os.readlink(f"/proc/{pid}/ns/net")  # noqa: PTH115  # a link to a name that is no path
 
 
 def _end(daemon: subprocess.Popen[bytes], folder: Path) -> None:
@@ -262,11 +270,13 @@ def _end(daemon: subprocess.Popen[bytes], folder: Path) -> None:
 
 def _processes_of(pid: int) -> list[int]:
     """Processes in the network of ``pid`` that are its own: neither this machine's nor a container's."""
-    net = os.readlink(f"/proc/{pid}/ns/net")  # noqa: PTH115  # a link to a name that is no path
+    net = _network_of(pid)
+    if net == _network_of(os.getpid()):
+        return []
     found = []
     for other in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if os.readlink(other / "ns/net") == net:  # noqa: PTH115  # as above
+            if _network_of(int(other.name)) == net:
                 found.append(int(other.name))
     return found
 
