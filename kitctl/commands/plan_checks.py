@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kitctl.commands.memory_judging import Shapes
 from kitctl.edge.docker_engine import image_id
@@ -17,13 +18,16 @@ from kitctl.kit.drafter_facts import read_drafter_facts
 from kitctl.kit.flag_table import read_flag_table
 from kitctl.kit.model_facts import read_model_facts
 from kitctl.kit.models_lock import ModelEntry
+from kitctl.kit.overlay import Scope
+from kitctl.plan.addons import check_addon_images
 from kitctl.plan.engine_rules import check_rules, read_rules
 from kitctl.plan.host_checks import check_host
-from kitctl.plan.host_need import need_of_plan
+from kitctl.plan.host_need import HostNeed, need_of_plan
 from kitctl.plan.image_choice import read_image_sizes
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.placement import Placement
 from kitctl.plan.ranks import gpus_of_all
+from kitctl.plan.space_checks import check_port
 from kitctl.plan.types import Plan
 
 
@@ -36,8 +40,9 @@ def judge(
     store_dir: str,
     ram_bytes: int,
     lacks_image: bool,
+    on_engine: bool = True,
 ) -> tuple[Finding, ...]:
-    """All checks, each run whatever the others say."""
+    """All checks, each run whatever the others say. ``on_engine``: the plan is for the engine in use."""
     models = tuple(finding for model in plan.models if not model.generated for finding in model.findings)
     missing = sum(model.missing_bytes or 0 for model in plan.models)
     need = need_of_plan(
@@ -57,7 +62,21 @@ def judge(
         *models,
         *judge_engine(plan, placement, shapes),
         *check_host(facts, need=need, tables=load_host_tables()),
+        *judge_addons(plan, facts, need, on_engine=on_engine),
     )
+
+
+def judge_addons(plan: Plan, facts: HostFacts, need: HostNeed, *, on_engine: bool) -> tuple[Finding, ...]:
+    """Ports and images of the add-ons' services; images only where this machine's engine is the plan's."""
+    tables = load_host_tables()
+    ports = [
+        finding
+        for one in plan.endpoints
+        if one.scope is not Scope.ENGINE
+        for finding in check_port(facts, replace(need, port=one.port, bind=one.bind), tables)
+    ]
+    present = {one.image: is_on_engine(one.image) for one in plan.addon_services} if on_engine else {}
+    return (*ports, *check_addon_images(plan, present))
 
 
 def _bytes_to_write(

@@ -9,8 +9,8 @@ from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
 from kitctl.commands.memory_judging import judge_drafter, judge_load, judge_memory
-from kitctl.commands.rank_options import rank_of
 from kitctl.commands.plan_checks import is_on_engine, judge, read_shapes
+from kitctl.commands.rank_options import rank_of
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
@@ -20,7 +20,7 @@ from kitctl.errors import Exit, KitError
 from kitctl.finding import without_skipped
 from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import decode_facts
-from kitctl.kit.catalog import load_overlays
+from kitctl.kit.catalog import addon_images, load_overlays
 from kitctl.kit.models_lock import LockState, ModelEntry, find_entry, merge_locks, read_models_lock
 from kitctl.kit.settings import read_setting
 from kitctl.kit.stack import Stack
@@ -32,7 +32,7 @@ from kitctl.plan.placement import place_stack
 from kitctl.plan.planner import Kit, compose_plan
 from kitctl.plan.rehearsal import resolve_for_host, stack_wants_gpus
 from kitctl.plan.types import Plan, PlannedModel, Request
-from kitctl.render.compose import key_files
+from kitctl.render.compose import TLS_FILE, key_files, needs_certificate
 from kitctl.result import Context
 from kitctl.store.verdict import findings_of
 
@@ -75,6 +75,10 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, stack_is_optional: bo
     parser.add_argument(
         "--api-key-file", metavar="FILE", help="a file that holds the API key that clients must send"
     )
+    parser.add_argument(
+        "--tls-cert", metavar="FILE", help="certificate (chain) of the gateway add-on's port, PEM"
+    )
+    parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key, PEM")
     parser.add_argument("--name", metavar="NAME", help="run a second copy of the stack under this name")
     parser.add_argument("--image", metavar="REF", help="serve from this image instead of the kit's")
     parser.add_argument("--store", metavar="DIR", help="the model store (default: the Hugging Face cache)")
@@ -107,6 +111,8 @@ def request_of(args: argparse.Namespace) -> Request:
         image=args.image,
         rank=rank_of(args),
         api_key_file=args.api_key_file,
+        tls_cert_file=args.tls_cert,
+        tls_key_file=args.tls_key,
     )
 
 
@@ -149,6 +155,7 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
             shapes,
             store_dir=store_dir,
             ram_bytes=load.ram_bytes,
+            on_engine=args.facts is None,
             lacks_image=args.facts is None and image.name is not None and not is_on_engine(image.reference),
         ),
         *load_findings(load, start_period_s=stack.serve.start_period_s),
@@ -172,6 +179,7 @@ def load_kit(kit_dir: str) -> Kit:
         overlays=load_overlays(texts),
         spellings=read_spellings(package_text("engine_flags.toml")),
         container_port=int(tree["x-kitctl"]["container_port"]),
+        addon_images=addon_images(texts),
     )
 
 
@@ -226,6 +234,21 @@ def api_key_of(plan: Plan) -> str | None:
 
 
 def key_files_of(plan: Plan) -> dict[str, str]:
-    """The files that hand the key to the engine; none for a plan without a key."""
+    """The files that hand the key to the engine and the certificate to a gateway; none for a plan without them."""
     key = api_key_of(plan)
-    return key_files(key, package_text("serve_with_key.py")) if key is not None else {}
+    files = key_files(key, package_text("serve_with_key.py")) if key is not None else {}
+    return files | ({TLS_FILE: certificate_of(plan)} if needs_certificate(plan) else {})
+
+
+def certificate_of(plan: Plan) -> str:
+    """The certificate and its key as one text. Raises KitError ``bad-certificate``, ``file-unreadable`` (exit 2)."""
+    from kitctl.edge.certificates import read_certificate
+
+    if plan.tls_cert_file is None or plan.tls_key_file is None:
+        raise KitError(
+            "bad-certificate",
+            "the add-on's port needs a certificate and its key",
+            remedy="give --tls-cert FILE and --tls-key FILE",
+            exit_code=Exit.USAGE,
+        )
+    return read_certificate(plan.tls_cert_file, plan.tls_key_file)

@@ -14,13 +14,15 @@ from kitctl.commands.render_kubernetes import (
 from kitctl.commands.render_ranks import render_ranks
 from kitctl.edge.files import absolute, write_atomic
 from kitctl.edge.runs import write_project
-from kitctl.errors import Exit
+from kitctl.errors import Exit, KitError
 from kitctl.finding import blocking, finding_lines
+from kitctl.plan.types import Plan
 from kitctl.render.compose import render_compose
 from kitctl.render.shell import render_shell, render_systemd
 from kitctl.result import Context, Result
 
 TARGETS = ("compose", "shell", "systemd", "kubernetes")
+ADDONS_LEFT_OUT = ("shell", "kubernetes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +43,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         return render_ranks(args, context, files_of=rendered_files)
     planned = make_plan(args, context)
     folder = absolute(args.output)
+    if args.to in ADDONS_LEFT_OUT:
+        refuse_addon_services(planned.plan, args.to)
     if args.to == "kubernetes":
         return render_for_cluster(args, planned, folder)
     refuse_cluster_arguments(args)
@@ -54,6 +58,18 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     lines = (*finding_lines(findings), *(f"{folder}/{name}" for name in sorted(files)))
     data = {"schema": "kitctl.render/1", "to": args.to, "folder": folder, "files": sorted(files)}
     return Result(data=data, lines=lines, exit=Exit.REFUSED if blocking(findings) else Exit.OK)
+
+
+def refuse_addon_services(plan: Plan, target: str) -> None:
+    """Raises KitError ``addon-needs-compose`` (exit 2) where services beside the engine cannot be written down."""
+    if plan.addon_services:
+        names = ", ".join(addon.name for addon in plan.addon_services)
+        raise KitError(
+            "addon-needs-compose",
+            f"the services {names} of the add-ons run under compose, not as {target}",
+            remedy="leave --add out here; a cluster has its own ingress and monitoring",
+            exit_code=Exit.USAGE,
+        )
 
 
 def rendered_files(planned: Planned, target: str, folder: str) -> dict[str, str]:

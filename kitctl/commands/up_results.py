@@ -15,7 +15,8 @@ from kitctl.edge.runs import list_records, now_utc, save_record
 from kitctl.errors import Exit
 from kitctl.finding import Finding, Severity, finding_lines
 from kitctl.kit.failures import Weight
-from kitctl.plan.types import Plan
+from kitctl.kit.overlay import Scope
+from kitctl.plan.types import Endpoint, Plan
 from kitctl.result import Result
 from kitctl.watch.capacity import judge_capacity
 from kitctl.watch.diagnose import Diagnosis, diagnose, diagnose_events, diagnose_silence, diagnosis_lines
@@ -98,6 +99,7 @@ def ready_result(plan: Plan, record: RunRecord, started: Started, report: Canary
         f"{plan.stack.name} answers at {record.url} as model {record.served_model}",
         f"  said: {answer.text.strip()[:200]}",
         f"  try:  {curl_line(plan, record)}",
+        *(f"  {one.name}: {endpoint_url(one)}" for one in shown_endpoints(plan)),
         f"  run:  {record.id}",
     ]
     data = up_json(
@@ -113,6 +115,17 @@ def ready_result(plan: Plan, record: RunRecord, started: Started, report: Canary
     )
     failed = any(finding.severity is not Severity.NOTE for finding in findings)
     return Result(data=data, lines=tuple(lines), exit=Exit.GATE if failed else Exit.OK)
+
+
+def shown_endpoints(plan: Plan) -> tuple[Endpoint, ...]:
+    """The add-ons' ports that a person opens."""
+    return tuple(one for one in plan.endpoints if one.scope is not Scope.ENGINE)
+
+
+def endpoint_url(one: Endpoint) -> str:
+    """Where the add-on's port answers; one for clients speaks TLS."""
+    host = f"[{one.bind}]" if ":" in one.bind else one.bind
+    return f"{'https' if one.scope is Scope.PUBLIC else 'http'}://{host}:{one.port}"
 
 
 def capacity_findings(plan: Plan, record: RunRecord) -> tuple[Finding, ...]:

@@ -31,8 +31,12 @@ def find_kit(kit_dir: str | None) -> str:
 
 
 def load_kit_texts(kit: str) -> KitTexts:
-    """The compose files of the kit and the user's own stacks, parts and overlays."""
-    return KitTexts(kit=_yaml_below(Path(kit), "compose"), user=_yaml_below(Path(config_dir()), "."))
+    """The compose files of the kit and the user's own stacks, parts and overlays, with what their add-ons mount."""
+    own = Path(config_dir())
+    return KitTexts(
+        kit=_yaml_below(Path(kit), "compose") | _files_below(Path(kit), "compose/addons"),
+        user=_yaml_below(own, ".") | _files_below(own, "addons"),
+    )
 
 
 def load_pin_texts(kit: str, image: str) -> dict[str, str]:
@@ -49,6 +53,11 @@ def image_names(kit: str) -> tuple[str, ...]:
 
 def _yaml_below(root: Path, folder: str) -> dict[str, str]:
     paths = sorted((root / folder).rglob("*.yaml")) if (root / folder).is_dir() else []
+    return {str(path.relative_to(root)): read_text(str(path)) for path in paths if path.is_file()}
+
+
+def _files_below(root: Path, folder: str) -> dict[str, str]:
+    paths = sorted((root / folder).glob("*/*")) if (root / folder).is_dir() else []
     return {str(path.relative_to(root)): read_text(str(path)) for path in paths if path.is_file()}
 
 

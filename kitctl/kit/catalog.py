@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kitctl.errors import Exit, KitError
+from kitctl.kit.addon_images import IMAGES_FILE, AddonImage, read_addon_images
 from kitctl.kit.layers import Layer, Merged, merge_layers, tree_of_setting, without_path
 from kitctl.kit.near import did_you_mean
 from kitctl.kit.overlay import Overlay, read_overlay
@@ -157,10 +158,32 @@ def load_overlays(texts: KitTexts) -> dict[str, Overlay]:
     """All overlays by name. Raises KitError ``bad-yaml`` or ``bad-overlay`` (exit 2)."""
     return {
         name: read_overlay(
-            name, read_yaml(found.text, source=found.source), source=found.source, text=found.text
+            name,
+            read_yaml(found.text, source=found.source),
+            source=found.source,
+            text=found.text,
+            files=_addon_files(texts, name),
         )
         for name, found in named_texts(texts, "overlays").items()
     }
+
+
+def _addon_files(texts: KitTexts, name: str) -> dict[str, str]:
+    """The files of ``addons/NAME/`` as ``NAME-FILE``; the user's own win by name."""
+    kits = {path.removeprefix("compose/"): text for path, text in texts.kit.items()}
+    found = {**kits, **texts.user}
+    folder = f"addons/{name}/"
+    return {
+        f"{name}-{path.removeprefix(folder)}": text
+        for path, text in sorted(found.items())
+        if path.startswith(folder)
+    }
+
+
+def addon_images(texts: KitTexts) -> dict[str, AddonImage]:
+    """The images of add-ons by name; the user's own win. Raises KitError ``bad-addon-images`` (exit 2)."""
+    kits = read_addon_images(texts.kit.get(f"compose/{IMAGES_FILE}", ""), source=f"compose/{IMAGES_FILE}")
+    return kits | read_addon_images(texts.user.get(IMAGES_FILE, ""), source=f"~config/{IMAGES_FILE}")
 
 
 def pick_named_overlay(overlays: Mapping[str, Overlay], name: str) -> Overlay:

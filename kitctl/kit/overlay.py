@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from kitctl.errors import Exit, KitError
+from kitctl.kit.stack import Port
 from kitctl.kit.typed import read_typed
 
 FlagValue = str | int | float | bool
@@ -40,13 +41,33 @@ class P2pLevel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     across_numa: NcclLevel
 
 
+class Scope(StrEnum):
+    """Who an add-on's port is for: clients at ``--bind``, this host alone, or whoever the engine's port is for, in
+    whose place it then stands (the engine publishes none)."""
+
+    PUBLIC = "public"
+    LOOPBACK = "loopback"
+    ENGINE = "engine"
+
+
+class PublishBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A port of an add-on's service. ``port`` on the host (``serve.ports.NAME`` replaces it); the engine's for
+    ``engine``."""
+
+    service: str
+    container_port: Port
+    scope: Scope
+    port: Port | None = None
+
+
 class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The ``x-kitctl`` block of an overlay.
 
     ``links`` are the topology classes that it serves (an add-on serves none and is asked for by name);
     ``flags`` are engine flags (underscored names) of this host kind, ``flags_above_tp2`` those for tensor
     parallel groups of more than two GPUs. ``settings`` hold where a stack is silent and replace its own in a
-    rehearsal; ``leaves_out`` maps each stack setting that such a host cannot honour to the reason.
+    rehearsal; ``leaves_out`` maps each stack setting that such a host cannot honour to the reason. ``images`` maps
+    each service that an add-on brings to its entry in ``addon-images.yaml``, ``publish`` names their ports.
     """
 
     summary: str
@@ -58,11 +79,16 @@ class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     settings: dict[str, Any] = {}
     leaves_out: dict[str, str] = {}
     p2p_level: P2pLevel | None = None
+    images: dict[str, str] = {}
+    publish: dict[str, PublishBlock] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overlay:
-    """One overlay file: its block for kitctl, and its text and environment for compose."""
+    """One overlay file: its block for kitctl, and its text and environment for compose.
+
+    ``files`` are those of ``addons/NAME/``, which its services mount, by the names that they have beside the overlay.
+    """
 
     name: str
     source: str
@@ -70,12 +96,20 @@ class Overlay:
     block: OverlayBlock
     environment: Mapping[str, str]
     ulimits: Mapping[str, Any]
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 _FORBIDDEN = ("command", "devices", "volumes", "ports", "gpus", "deploy", "image", "entrypoint")
 
 
-def read_overlay(name: str, tree: Mapping[str, Any], *, source: str, text: str) -> Overlay:
+def read_overlay(
+    name: str,
+    tree: Mapping[str, Any],
+    *,
+    source: str,
+    text: str,
+    files: Mapping[str, str] | None = None,
+) -> Overlay:
     """The overlay in ``tree``.
 
     Raises KitError ``bad-overlay`` (exit 2) for a bad block and for keys that only the rendered stack may
@@ -87,10 +121,12 @@ def read_overlay(name: str, tree: Mapping[str, Any], *, source: str, text: str) 
         source_of=lambda _: f"{source}: x-kitctl",
         code="bad-overlay",
     )
-    service = _map_at(_map_at(tree, "services", source), "engine", f"{source}: services")
+    services = _map_at(tree, "services", source)
+    service = _map_at(services, "engine", f"{source}: services")
     wrong = [key for key in _FORBIDDEN if key in service]
     if wrong:
         raise _forbidden_key(source, wrong[0])
+    _check_addon(block, services, source)
     return Overlay(
         name=name,
         source=source,
@@ -98,7 +134,27 @@ def read_overlay(name: str, tree: Mapping[str, Any], *, source: str, text: str) 
         block=block,
         environment=_environment(service, f"{source}: services.engine"),
         ulimits=_map_at(service, "ulimits", f"{source}: services.engine"),
+        files=files or {},
     )
+
+
+def _check_addon(block: OverlayBlock, services: Mapping[str, Any], source: str) -> None:
+    """The services that the block speaks of are there, and leave image and ports to the rendered stack."""
+    named = {
+        **dict.fromkeys(block.images, "images"),
+        **{p.service: "publish" for p in block.publish.values()},
+    }
+    for service, where in named.items():
+        if service not in services or service == "engine":
+            raise _bad(
+                f"{source}: x-kitctl.{where}: the file has no service {service} beside the engine", source
+            )
+        held = [key for key in ("image", "ports") if key in _map_at(services, service, source)]
+        if held:
+            raise _bad(f"{source}: services.{service}.{held[0]}: x-kitctl.{where} says it already", source)
+    for name, port in block.publish.items():
+        if (port.port is None) != (port.scope is Scope.ENGINE):
+            raise _bad(f"{source}: x-kitctl.publish.{name}.port: for every scope but engine", source)
 
 
 def _map_at(tree: Mapping[str, Any], key: str, place: str) -> Mapping[str, Any]:

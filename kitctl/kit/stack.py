@@ -90,7 +90,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where and as what the stack answers. ``start_period_s`` covers load, graphs and warm-up.
 
-    ``read_only_root`` false is for images of others that write outside /tmp and their home.
+    ``read_only_root`` false is for images of others that write outside /tmp and their home. ``ports``
+    are those of add-ons on the host, by the names that ``kitctl overlays --json`` gives.
     """
 
     port: Port = 30001
@@ -100,6 +101,7 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     stop_grace_s: Count = 60
     shm_size_bytes: Count = 32 * 1024**3
     read_only_root: bool = True
+    ports: dict[str, Port] = {}
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kitctl.finding import Finding, Severity
+from kitctl.plan.addons import check_public
 from kitctl.plan.types import Plan
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -11,7 +12,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 def check_plan(plan: Plan) -> tuple[Finding, ...]:
     """Findings on the plan's own choices: exposure without a key, and code that a model brings."""
     found = [_exposed(plan), _remote_code(plan)]
-    return tuple(finding for finding in found if finding is not None)
+    return (*(finding for finding in found if finding is not None), *check_public(plan))
 
 
 def _exposed(plan: Plan) -> Finding | None:

@@ -6,11 +6,13 @@ Pure: everything that must be known is handed in. Nothing here knows a model, a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kitctl.host.facts import HostFacts
+from kitctl.kit.addon_images import AddonImage
 from kitctl.kit.catalog import KitTexts, ResolvedStack
 from kitctl.kit.overlay import Overlay
+from kitctl.plan.addons import LOOPBACK_BIND, addon_services, endpoints, stands_for_engine
 from kitctl.plan.engine_command import model_target, plan_argv
 from kitctl.plan.flag_spelling import Spellings
 from kitctl.plan.gpu_choice import GpuChoice
@@ -42,6 +44,7 @@ class Kit:
     overlays: Mapping[str, Overlay]
     spellings: Spellings
     container_port: int
+    addon_images: Mapping[str, AddonImage] = field(default_factory=dict)
 
 
 def compose_plan(
@@ -66,6 +69,7 @@ def compose_plan(
         engine_flags=request.engine_flags,
         max_total_tokens=max_total_tokens,
     )
+    ports = endpoints(placement.overlays, stack.serve, request)
     plan = Plan(
         stack=stack,
         project=project_name(request),
@@ -77,7 +81,7 @@ def compose_plan(
         models=models,
         mounts=plan_mounts(models, image, placement.archs),
         published=Published(
-            bind=request.bind or stack.serve.bind,
+            bind=LOOPBACK_BIND if stands_for_engine(ports) else request.bind or stack.serve.bind,
             port=request.port or stack.serve.port,
             container_port=kit.container_port,
         ),
@@ -85,6 +89,10 @@ def compose_plan(
         rehearsal=request.rehearse,
         boot=request.boot,
         api_key_file=request.api_key_file,
+        tls_cert_file=request.tls_cert_file,
+        tls_key_file=request.tls_key_file,
+        addon_services=addon_services(placement.overlays, kit.addon_images),
+        endpoints=ports,
         left_out=hosted.left_out,
         why=_reasons(request, hosted.resolved, placement, image),
     )

@@ -33,7 +33,7 @@ def check_host_space(facts: HostFacts, tables: HostTables) -> Iterator[Finding]:
 
 def check_stack_space(facts: HostFacts, need: HostNeed, tables: HostTables) -> Iterator[Finding]:
     """Findings on what the stack would take from the host."""
-    yield from _check_port(facts, need, tables)
+    yield from check_port(facts, need, tables)
     yield from _check_disk(facts, need, tables)
     yield from _check_shm(facts, need, tables)
     yield from _check_ulimits(facts, need, tables)
@@ -43,7 +43,8 @@ def check_stack_space(facts: HostFacts, need: HostNeed, tables: HostTables) -> I
         yield tables.book.tell("host-ram-too-small", where="ram_available_bytes", needed=needed, free=free)
 
 
-def _check_port(facts: HostFacts, need: HostNeed, tables: HostTables) -> Iterator[Finding]:
+def check_port(facts: HostFacts, need: HostNeed, tables: HostTables) -> Iterator[Finding]:
+    """A finding when somebody else listens where the need's ``bind:port`` is to be."""
     own = {f"container {one.name}" for one in facts.containers or () if one.project == need.own_project}
     taken = [one for one in facts.listeners or () if one.port == need.port and _clash(one.address, need.bind)]
     clash = next((one for one in taken if one.holder not in own or need.own_project is None), None)

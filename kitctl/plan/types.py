@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from kitctl.finding import Finding
+from kitctl.kit.overlay import Scope
 from kitctl.kit.stack import Stack
 from kitctl.plan.rank import Rank
 
@@ -38,6 +39,8 @@ class Request:
     image: str | None = None
     rank: Rank | None = None
     api_key_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,27 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddonService:
+    """A service that an add-on brings beside the engine, and the image that it runs."""
+
+    name: str
+    image: str
+    is_locked: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A port of an add-on's service: ``bind:port`` on the host, ``container_port`` inside."""
+
+    name: str
+    service: str
+    scope: Scope
+    bind: str
+    port: int
+    container_port: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImageChoice:
     """The image that serves: its reference, and the pin set and stage that it is built from, when the kit's."""
 
@@ -118,6 +142,10 @@ class Plan:
     boot: bool = False
     rank: Rank | None = None
     api_key_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    addon_services: tuple[AddonService, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     findings: tuple[Finding, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kitctl.errors import Exit, KitError
+from kitctl.plan.addons import stands_for_engine
 from kitctl.plan.types import GpuDriver, Plan
 from kitctl.render.compose import SERVICE
 from kitctl.render.rank_network import network_merged, network_wanted
@@ -31,6 +32,8 @@ def require_as_planned(config: Mapping[str, Any], plan: Plan) -> None:
     )
     names = [name for name in services if name != SERVICE]
     others = tuple(f"service {name} is not in the plan" for name in names if len(plan.overlays) == 1)
+    others += tuple(_strange(addon.name, services.get(addon.name, {}), plan) for addon in plan.addon_services)
+    others = tuple(line for line in others if line)
     takers = tuple(f"service {name} asks for GPUs too" for name in names if _devices(services[name]))
     if wrong or others or takers:
         raise KitError(
@@ -46,7 +49,9 @@ def _planned(plan: Plan) -> dict[str, Any]:
     return {
         "command": list(plan.argv),
         "image": plan.image.reference,
-        "ports": [f"{plan.published.bind}:{plan.published.port}:{plan.published.container_port}"],
+        "ports": []
+        if stands_for_engine(plan.endpoints)
+        else [f"{plan.published.bind}:{plan.published.port}:{plan.published.container_port}"],
         "devices": [] if plan.gpus.driver is GpuDriver.NONE else [list(plan.gpus.ids)],
         "mounts": sorted((mount.source, mount.target, mount.read_only) for mount in plan.mounts),
         "environment": dict(plan.environment),
@@ -60,9 +65,7 @@ def _merged(service: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
     return {
         "command": [_plain(word) for word in service.get("command") or []],
         "image": service.get("image"),
-        "ports": [
-            f"{p.get('host_ip', '')}:{p.get('published')}:{p.get('target')}" for p in service.get("ports", [])
-        ],
+        "ports": _ports(service),
         "devices": [device.get("device_ids") for device in _devices(service)],
         "mounts": sorted(
             (_plain(m.get("source") or ""), m.get("target"), bool(m.get("read_only")))
@@ -74,6 +77,23 @@ def _merged(service: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
         "init": service.get("init"),
         "read_only": bool(service.get("read_only")),
     }
+
+
+def _ports(service: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{p.get('host_ip', '')}:{p.get('published')}:{p.get('target')}" for p in service.get("ports", [])
+    ]
+
+
+def _strange(name: str, service: Mapping[str, Any], plan: Plan) -> str:
+    """In what an add-on's service differs from the plan; empty when in nothing."""
+    image = next(one.image for one in plan.addon_services if one.name == name)
+    if service.get("image") != image:
+        return f"service {name}: planned image {image!r}, merged {service.get('image')!r}"
+    wanted = sorted(f"{e.bind}:{e.port}:{e.container_port}" for e in plan.endpoints if e.service == name)
+    if sorted(_ports(service)) != wanted:
+        return f"service {name}: planned ports {wanted}, merged {sorted(_ports(service))}"
+    return ""
 
 
 def _devices(service: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from kitctl.kit.overlay import Overlay
+from kitctl.kit.overlay import Overlay, Scope
+from kitctl.plan.addons import stands_for_engine
 from kitctl.plan.planner import CACHE_ROOT
 from kitctl.plan.types import GpuDriver, Mount, Plan
 from kitctl.render.rank_network import across_hosts, on_host_network
@@ -25,11 +26,13 @@ LABEL = "io.kitctl"
 SERVICE = "engine"
 STACK_FILE = "stack.yaml"
 KEY_FILE = "api-key"
+TLS_FILE = "tls.pem"
 LAUNCHER_FILE = "serve_with_key.py"
 KEY_VARIABLE = "KITCTL_API_KEY_FILE"
 
 RESTART_AT_BOOT = "unless-stopped"
 RESTART_NEVER = "no"
+RESTART_ADDON = "on-failure"
 _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN = re.compile(r"(--)?[A-Za-z/].*", re.DOTALL)
 
@@ -50,6 +53,8 @@ def render_compose(
     for overlay in overlays:
         files[f"overlay-{overlay.name}.yaml"] = across_hosts(overlay.text, plan)
     order = [*files, STACK_FILE]
+    for overlay in overlays:
+        files |= overlay.files
     files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id))
     files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
     return files | dict(key_files or {})
@@ -67,15 +72,7 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
         "image": plan.image.reference,
         "command": list(plan.argv),
         "environment": container_environment(plan),
-        "ports": [
-            {
-                "target": plan.published.container_port,
-                "published": str(plan.published.port),
-                "host_ip": plan.published.bind,
-                "protocol": "tcp",
-                "mode": "host",
-            }
-        ],
+        **_engine_port(plan),
         "volumes": [_mount(mount) for mount in plan.mounts],
         "shm_size": serve.shm_size_bytes,
         "stop_grace_period": f"{serve.stop_grace_s}s",
@@ -88,13 +85,54 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
         service["read_only"] = False
     service |= _devices(plan) | _secret(plan)
     service = on_host_network(service, plan)
-    tree: dict[str, Any] = {"services": {SERVICE: service}}
+    tree: dict[str, Any] = {"services": {SERVICE: service, **_addons(plan)}}
     volumes = {m.source: {"name": m.source} for m in plan.mounts if m.kind == "volume"}
     if volumes:
         tree["volumes"] = volumes
     if plan.api_key_file:
         tree["secrets"] = {KEY_FILE: {"file": f"./{KEY_FILE}"}, "launcher": {"file": f"./{LAUNCHER_FILE}"}}
+    if needs_certificate(plan):
+        tree.setdefault("secrets", {})[TLS_FILE] = {"file": f"./{TLS_FILE}"}
     return tree
+
+
+def needs_certificate(plan: Plan) -> bool:
+    """Whether an add-on's port is for clients beyond this host."""
+    return any(one.scope is Scope.PUBLIC for one in plan.endpoints)
+
+
+def _addons(plan: Plan) -> dict[str, Any]:
+    """Image, ports and secrets of each service that an add-on brings; the overlay carries the rest."""
+    services: dict[str, Any] = {}
+    for addon in plan.addon_services:
+        ends = [one for one in plan.endpoints if one.service == addon.name]
+        services[addon.name] = {
+            "image": addon.image,
+            "restart": RESTART_AT_BOOT if plan.boot else RESTART_ADDON,
+            "ports": [_port(one.bind, one.port, one.container_port) for one in ends],
+        }
+        if any(one.scope is Scope.PUBLIC for one in ends):
+            wanted = [TLS_FILE, *([KEY_FILE] if plan.api_key_file else [])]
+            services[addon.name]["secrets"] = [{"source": name, "target": name} for name in wanted]
+    return services
+
+
+def _engine_port(plan: Plan) -> dict[str, Any]:
+    """None where an add-on stands in the engine's place."""
+    own = plan.published
+    if stands_for_engine(plan.endpoints):
+        return {}
+    return {"ports": [_port(own.bind, own.port, own.container_port)]}
+
+
+def _port(bind: str, port: int, container_port: int) -> dict[str, Any]:
+    return {
+        "target": container_port,
+        "published": str(port),
+        "host_ip": bind,
+        "protocol": "tcp",
+        "mode": "host",
+    }
 
 
 def container_environment(plan: Plan) -> dict[str, str]:
@@ -114,6 +152,10 @@ def labels(plan: Plan) -> dict[str, str]:
         f"{LABEL}.url": base_url(plan),
         f"{LABEL}.model": plan.model_name,
         f"{LABEL}.gpus": ",".join(plan.gpus.ids),
+    } | {
+        f"{LABEL}.port.{one.name}": f"{one.bind}:{one.port}"
+        for one in plan.endpoints
+        if one.scope is not Scope.ENGINE
     }
 
 
@@ -134,8 +176,11 @@ def fingerprint(plan: Plan) -> str:
 
 def decisive(plan: Plan) -> dict[str, Any]:
     """The fields that the fingerprint covers, by name: what ``up`` compares with a running stack."""
-    loose = {} if plan.stack.serve.read_only_root else {"read_only_root": False}
-    return loose | {
+    more: dict[str, Any] = {} if plan.stack.serve.read_only_root else {"read_only_root": False}
+    if plan.addon_services:
+        more["addons"] = {one.name: one.image for one in plan.addon_services}
+        more["endpoints"] = [f"{one.name}={one.bind}:{one.port}" for one in plan.endpoints]
+    return more | {
         "image": plan.image.reference,
         "argv": list(plan.argv),
         "environment": dict(plan.environment),
