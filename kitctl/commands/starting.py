@@ -8,11 +8,12 @@ from functools import partial
 
 from kitctl.edge.activity import look_at
 from kitctl.edge.clock import monotonic_s
+from kitctl.edge.container_log import log_lines
 from kitctl.edge.container_watch import LOOK_EVERY_S, Ended, Event, Line, Looked, Probed, watch_container
 from kitctl.edge.docker_engine import ContainerState, container_state
 from kitctl.edge.docker_events import container_events
 from kitctl.edge.failure_book import failure_book
-from kitctl.edge.runs import append_log, read_log
+from kitctl.edge.runs import LogCopy, read_log
 from kitctl.edge.serving import Answer, ask, is_healthy, served_models
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.ending import EngineEvent
@@ -89,7 +90,7 @@ def wait_until_ready(
         stalled_s=stalled_s,
         yardstick=yardstick or Yardstick(),
     )
-    asked_s = 0.0
+    asked_s, copy = 0.0, LogCopy(target.folder, say)
     events = watch_container(
         target.container_id,
         probe=partial(_listens, target),
@@ -98,7 +99,7 @@ def wait_until_ready(
         look_every_s=min(LOOK_EVERY_S, stalled_s / 4),
     )
     for event in events:
-        state = _see(state, event, target, book=book)
+        state = _see(state, event, copy, book=book)
         for news in state.told:
             say(f"  {news}")
         verdict = judge_start(state, now_s=event.at_s)
@@ -108,16 +109,16 @@ def wait_until_ready(
             asked_s = event.at_s
             answer = prove_answer(target, patience_s=PROBE_TIMEOUT_S)
             if answer.failure is None:
-                return _ended(Verdict.ASK, state, target, answer=answer)
+                return _ended(Verdict.ASK, state, target, copy, answer=answer)
         if verdict in (Verdict.CRASHED, Verdict.STALLED, Verdict.TOO_LATE):
-            return _ended(verdict, state, target)
-    return _ended(Verdict.CRASHED, state, target)
+            return _ended(verdict, state, target, copy)
+    return _ended(Verdict.CRASHED, state, target, copy)
 
 
-def _see(state: StartState, event: Event, target: Target, *, book: FailureBook) -> StartState:
+def _see(state: StartState, event: Event, copy: LogCopy, *, book: FailureBook) -> StartState:
     """The state after an event; a line is kept in the run's folder first."""
     if isinstance(event, Line):
-        append_log(target.folder, [event.text])
+        copy.append(event.text)
         return see_line(state, event.text, at_s=event.at_s, book=book)
     if isinstance(event, Looked):
         return see_sample(state, event.sample)
@@ -156,16 +157,32 @@ def prove_answer(target: Target, *, patience_s: float = 25.0) -> Answer:
     return answer
 
 
-def _ended(verdict: Verdict, state: StartState, target: Target, *, answer: Answer | None = None) -> Started:
+def _ended(
+    verdict: Verdict,
+    state: StartState,
+    target: Target,
+    copy: LogCopy,
+    *,
+    answer: Answer | None = None,
+) -> Started:
+    container = container_state(target.container_id)
+    log = read_log(target.folder) if copy.is_whole or answer else _log_of(container)
     phases = tuple(PhaseTime(name=n, seconds=s) for n, s in phase_lines(state, now_s=monotonic_s()))
     return Started(
         verdict=verdict,
         phases=phases,
-        container=container_state(target.container_id),
+        container=container,
         answer=answer,
-        log="\n".join(filter(None, (read_log(target.folder), state.gpu_failure))),
+        log="\n".join(filter(None, (log, state.gpu_failure))),
         phase=state.progress.phase,
         events=() if answer else container_events(target.container_id),
         kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,
         why=verdict_words(state, verdict, now_s=monotonic_s()),
     )
+
+
+def _log_of(container: ContainerState | None) -> str:
+    """The engine's log from the container itself, as long as that is there."""
+    if container is None:
+        return ""
+    return "\n".join(log_lines(container.id, follow=False, life=container.started_at))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from kitctl.commands.projects import gpu_count
@@ -11,7 +9,6 @@ from kitctl.commands.starting import Target, wait_until_ready
 from kitctl.commands.status import recorded_key
 from kitctl.commands.up_results import diagnose_start
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.container_log import log_lines
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.runs import load_record, now_utc, save_record
 from kitctl.errors import Exit
@@ -44,8 +41,7 @@ def wait_for_container(
         if record is not None and record.ready is None:
             save_record(msgspec.structs.replace(record, outcome=Outcome.READY, ready=now_utc()))
         return Result(data={**data, "verdict": "ready"}, lines=(f"{name} answers at {target.url}",))
-    log = started.log or "\n".join(log_lines(container.id, follow=False, life=container.started_at))
-    found = diagnose_start(replace(started, log=log))
+    found = diagnose_start(started)
     lines = (*diagnosis_lines(found), f"{name}: {started.verdict.value}")
     exit_code = Exit.CRASHED if started.verdict is Verdict.CRASHED else Exit.NOT_READY
     return Result(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,15 +95,26 @@ def sweep_halves(project: str) -> None:
                 path.unlink()
 
 
-def append_log(folder: str, lines: list[str]) -> None:
-    """Add lines to the run's copy of the engine's log; without a folder (no record) nothing is kept."""
-    if not folder:
-        return
-    with (
-        writing(str(Path(folder) / ENGINE_LOG)),
-        (Path(folder) / ENGINE_LOG).open("a", encoding="utf-8") as out,
-    ):
-        out.writelines(f"{line}\n" for line in lines)
+class LogCopy:
+    """The run's own copy of the engine's log; without a folder (no record) nothing is kept.
+
+    A disk that is full ends the copy, not the start: ``is_whole`` is false from then on, and ``say`` is told once.
+    """
+
+    def __init__(self, folder: str, say: Callable[[str], None]) -> None:
+        self._folder, self._say = folder, say
+        self.is_whole = bool(folder)
+
+    def append(self, line: str) -> None:
+        """Add one line, as long as all before it were kept."""
+        if not self.is_whole:
+            return
+        try:
+            with (Path(self._folder) / ENGINE_LOG).open("a", encoding="utf-8") as out:
+                out.write(f"{line}\n")
+        except OSError as refused:
+            self.is_whole = False
+            self._say(f"  the engine's log is not kept any more: {refused.strerror}")
 
 
 def keep_log(folder: str, lines: Iterable[str]) -> None:

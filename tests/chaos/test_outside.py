@@ -5,7 +5,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,6 @@ from kitctl_process import KitUser, docker
 
 pytestmark = pytest.mark.docker
 watching = contextmanager(watch)
-SLOW_LOAD = {"STUB_STEP_S": "0.4"}
 EVENTS_KEPT = 256
 """How many events the container engine remembers."""
 SMALL = """\
@@ -110,7 +109,9 @@ def test_a_flood_of_log_lines_changes_nothing(kit_user: KitUser, fault_server: s
     end(kit_user)
 
 
-def while_loading(user: KitUser, image: str, act: Callable[[], float]) -> tuple[Told, float]:
+def while_loading(
+    user: KitUser, image: str, act: Callable[[], float], *, fault: str = "none"
+) -> tuple[Told, float]:
     """``up`` with a slow load, and ``act`` as soon as its container runs; what was told, and when it acted."""
     acted: list[float] = []
 
@@ -122,7 +123,7 @@ def while_loading(user: KitUser, image: str, act: Callable[[], float]) -> tuple[
 
     thread = threading.Thread(target=wait_and_act)
     thread.start()
-    told = up(user, image, SLOW_LOAD)
+    told = up(user, image, {"STUB_STEP_S": "0.4", "STUB_FAULT": fault})
     thread.join()
     return told, acted[0]
 
@@ -167,10 +168,10 @@ def docker_host_log() -> list[str]:
 
 
 @contextmanager
-def full_disk(place: Path) -> Iterator[None]:
-    """``place`` as a file system of its own without room."""
+def full_disk(place: Path, *, size: str = "4k") -> Iterator[None]:
+    """``place`` as a file system of its own with room for nothing, or for ``size``."""
     place.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(place)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], check=True)
     try:
         yield
     finally:
@@ -188,6 +189,31 @@ def test_a_full_disk_under_the_run_records_starts_nothing(
     assert told.data["code"] == "file-unwritable", told.lines
     assert kit_user.leftovers() == []
     settle("state-disk-full", time.time() - begun_s, accept=accept)
+
+
+def test_a_disk_that_fills_up_while_it_loads_ends_the_copy_of_the_log_alone(
+    kit_user: KitUser, fault_server: str, accept: bool
+) -> None:
+    place = kit_user.state / "runs"
+    begun_s = time.time()
+    with full_disk(place, size="1m"):
+
+        def fill() -> float:
+            filled = place / "filler"
+            with suppress(OSError), filled.open("wb", buffering=0) as out:
+                while True:
+                    out.write(bytes(4096))
+            time.sleep(1.5)
+            filled.unlink()
+            return time.time()
+
+        told, _ = while_loading(kit_user, fault_server, fill, fault="chatty-load")
+        assert told.exit_code == 0, (told.lines, told.data)
+        assert told.when("the engine's log is not kept any more: No space left on device")
+        end(kit_user)
+        log = (place / told.data["run"] / "engine.log").read_text()
+    assert "The server is fired up and ready to roll!" in log, "down keeps the whole log"
+    settle("state-disk-full-while-loading", time.time() - begun_s, accept=accept)
 
 
 def test_an_image_that_is_not_there(kit_user: KitUser, accept: bool) -> None:

@@ -335,6 +335,13 @@ def out_of_host_memory() -> None:
         hoard.append(bytearray(os.urandom(1 << 20)) * 8)
 
 
+def chatty_load() -> None:
+    """Five seconds of lines before the load goes on."""
+    for number in range(250):
+        stamped(f"chatter {number} " + "x" * 200)
+        time.sleep(0.02)
+
+
 def never_ready() -> None:
     """Listen and answer 503."""
     replay("healthy-cpu-stopped.log", until="fired up")
@@ -348,6 +355,7 @@ EARLY = {
     "compiles": compiles,
     "port-taken": port_taken,
     "out-of-host-memory": out_of_host_memory,
+    "chatty-load": chatty_load,
     "never-ready": never_ready,
 }
 
