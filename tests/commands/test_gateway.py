@@ -238,7 +238,12 @@ def test_a_container_of_somebody_else_does_not_reach_the_engine(face: Face) -> N
         return subprocess.run([*argv, "-c", code], capture_output=True, text=True, check=False)
 
     assert ask_from(inner).stdout == "True\n"
-    stranger = ask_from("bridge")
+    elsewhere = f"{face.user.name}-elsewhere"
+    docker("network", "create", elsewhere)
+    try:
+        stranger = ask_from(elsewhere)
+    finally:
+        docker("network", "rm", elsewhere)
     assert (stranger.returncode, stranger.stdout, "urlopen error" in stranger.stderr) == (1, "", True)
 
 
