@@ -14,6 +14,7 @@ from kitctl.commands.planning import Planned, make_plan
 from kitctl.commands.preparing import refused_result
 from kitctl.commands.tidying import tidy_runs
 from kitctl.edge.clock import monotonic_s
+from kitctl.edge.environment import config_dir
 from kitctl.edge.files import write_atomic
 from kitctl.edge.runs import load_record, run_folder, save_record
 from kitctl.errors import Exit
@@ -69,11 +70,9 @@ def _told(
     if steps and result.exit in (Exit.OK, Exit.GATE):
         lines += _keep(str(result.data["run"]), planned, steps, tries)
     if untried is not None:
-        words = shlex.join(
-            ["kitctl", "up", args.stack, *_named(args), *_sets(args.set), *_sets(untried.words)]
-        )
-        lines.append(f"next:  {words}")
-        lines.append("       or let kitctl try: add --auto-remedy")
+        lines.append(f"next:  {shlex.join(_command(args, (*steps, untried)))}")
+        if not args.auto_remedy:
+            lines.append("       or let kitctl try: add --auto-remedy")
     return replace(result, lines=tuple(lines), data={**result.data, "remedies": tries})
 
 
@@ -90,12 +89,17 @@ def _keep(run_id: str, planned: Planned, steps: list[Step], tries: list[dict[str
     changed = ", ".join(word for step in steps for word in step.words)
     return [
         f"it came up with changes that the stack does not have: {changed}",
-        f"  keep them:  cp {shlex.quote(path)} ~/.config/kitctl/stacks/",
+        f"  keep them:  install -D {shlex.quote(path)} {shlex.quote(f'{config_dir()}/stacks/{name}.yaml')}",
     ]
 
 
-def _named(args: argparse.Namespace) -> list[str]:
-    return ["--name", args.name] if args.name else []
+def _command(args: argparse.Namespace, steps: tuple[Step, ...]) -> list[str]:
+    """The user's own command with the steps behind it."""
+    given = getattr(args, "words", ("up", args.stack))
+    words = [word for word in given if word not in ("--json", "--quiet", "-q")]
+    more = [word for step in steps for word in _sets(step.words)]
+    flags = ["--", *args.engine_flags] if args.engine_flags else []
+    return ["kitctl", *words, *more, *flags]
 
 
 def _sets(words: list[str] | tuple[str, ...]) -> list[str]:

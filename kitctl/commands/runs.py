@@ -9,7 +9,7 @@ from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
 from kitctl.result import Context, Result
 from kitctl.watch.run_record import RunRecord
-from kitctl.watch.run_report import diff_line, diff_runs, row_line, run_json, run_row, show_lines
+from kitctl.watch.run_report import diff_lines, diff_runs, row_line, run_json, run_row, show_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         data = {"schema": "kitctl.runs.show/1", "run": run_json(record)}
         return Result(data=data, lines=tuple(show_lines(record)))
     rows = diff_runs(record, _find(args.other_id))
-    lines = tuple(diff_line(row) for row in rows) or ("the two runs do not differ",)
+    lines = tuple(line for row in rows for line in diff_lines(row)) or ("the two runs do not differ",)
     return Result(data={"schema": "kitctl.runs.diff/1", "differences": list(rows)}, lines=lines)
 
 

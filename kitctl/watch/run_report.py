@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from kitctl.render.difference import argv_flags
 from kitctl.watch.redact import redacted
 from kitctl.watch.run_record import RunRecord
 
 NOT_COMPARED = ("id", "folder", "started", "ready", "ended", "container_id", "schema", "command", "order")
 """What differs between any two runs and says nothing."""
-NOT_COMPARED_BELOW = ("facts.clock_utc", "facts.unknown", "plan.fingerprint", "plan.decisive", "plan.why")
+NOT_COMPARED_BELOW = ("facts.clock_", "facts.unknown", "plan.fingerprint", "plan.decisive", "plan.why")
+_PASSING = re.compile(
+    r"facts\.ram_available_bytes|facts\.disks\[\d+\]\.free_bytes|canary\.answers\[\d+\]\.prompt"
+    r"|(?:findings|diagnoses|remedies)\[\d+\]\.(?!code|cause|settings|outcome)"
+)
+"""What changes by itself, and what only repeats another difference."""
 
 
 def run_json(record: RunRecord) -> dict[str, Any]:
@@ -79,15 +86,21 @@ def diff_runs(before: RunRecord, after: RunRecord) -> tuple[dict[str, Any], ...]
     found = [
         {"path": path, "before": old.get(path), "after": new.get(path)}
         for path in paths
-        if old.get(path) != new.get(path) and not path.startswith(NOT_COMPARED_BELOW)
+        if old.get(path) != new.get(path)
+        and not path.startswith(NOT_COMPARED_BELOW)
+        and not _PASSING.match(path)
     ]
     return (*found, *_phase_differences(before, after))
 
 
-def diff_line(row: Mapping[str, Any]) -> str:
-    """One difference as text."""
-    before, after = (_shown(row[side]) for side in ("before", "after"))
-    return f"{row['path']}: {before} -> {after}"
+def diff_lines(row: Mapping[str, Any]) -> list[str]:
+    """One difference as text; of an argv one line a flag that differs."""
+    before, after = row["before"], row["after"]
+    if row["path"] == "plan.argv" and before and after:
+        old, new = argv_flags(before), argv_flags(after)
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        return [f"{name}: {_shown(old.get(name))} -> {_shown(new.get(name))}" for name in names]
+    return [f"{row['path']}: {_shown(before)} -> {_shown(after)}"]
 
 
 def _shown(value: Any) -> str:
@@ -95,7 +108,9 @@ def _shown(value: Any) -> str:
 
 
 def _compared(record: RunRecord) -> dict[str, Any]:
-    left_out = {*NOT_COMPARED, "phases"}
+    """The record without what says nothing: the live argv too, where it is as planned."""
+    as_planned = list(record.argv_live) == list(record.plan.get("argv", ()))
+    left_out = {*NOT_COMPARED, "phases", *(("argv_live",) if as_planned else ())}
     return {name: value for name, value in run_json(record).items() if name not in left_out}
 
 
@@ -107,7 +122,7 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     elif isinstance(tree, Sequence) and not isinstance(tree, str) and any(map(_is_branch, tree)):
         for at, value in enumerate(tree):
             yield from _leaves(value, f"{path}[{at}]")
-    else:
+    elif tree not in ([], ()):
         yield path, list(tree) if isinstance(tree, Sequence) and not isinstance(tree, str) else tree
 
 

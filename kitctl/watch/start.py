@@ -125,9 +125,25 @@ def _news(state: StartState, after: LoadProgress, *, at_s: float) -> tuple[str, 
     if after.shards is not None and after.shards != before.shards:
         left = _left(state, after, at_s=at_s)
         news.append(f"weights: shard {after.shards.done} of {after.shards.total}{left}")
+    news += _rank_news(before, after)
     if after.first_fatal is not None and before.first_fatal is None:
         news.append(f"fatal: {after.first_fatal.text}")
     return tuple(news)
+
+
+def _rank_news(before: LoadProgress, after: LoadProgress) -> list[str]:
+    """A rank whose weights are in, where there are several: who, how long it took, how many are done."""
+    if after.loads == before.loads:
+        return []
+    kind = [load for load in after.loads if load.is_drafter is after.loads[-1].is_drafter]
+    done = [load for load in kind if load.elapsed_s is not None]
+    ended = [load for load in done if load not in before.loads]
+    what = "drafter" if after.loads[-1].is_drafter else "weights"
+    return [
+        f"{what}: {load.rank} after {load.elapsed_s:.1f} s ({len(done)} of {len(kind)} ranks)"
+        for load in ended
+        if load.rank is not None and len(kind) > 1
+    ]
 
 
 def _left(state: StartState, progress: LoadProgress, *, at_s: float) -> str:

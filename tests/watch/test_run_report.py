@@ -6,7 +6,7 @@ import pytest
 
 from kitctl.watch.redact import is_secret_name, redacted
 from kitctl.watch.run_record import Outcome, PhaseTime, RunModel, RunRecord
-from kitctl.watch.run_report import diff_line, diff_runs, row_line, run_json, run_row, show_lines
+from kitctl.watch.run_report import diff_lines, diff_runs, row_line, run_json, run_row, show_lines
 
 
 def record(**changes: Any) -> RunRecord:
@@ -75,9 +75,10 @@ def test_two_runs_are_compared_where_it_matters() -> None:
         models=(RunModel(model="a/b", role="target", commit="c1"),),
         phases=(PhaseTime(name="weights", seconds=100.0), PhaseTime(name="graphs", seconds=9.0)),
     )
-    assert [diff_line(row) for row in diff_runs(record(), after)] == [
+    assert [line for row in diff_runs(record(), after) for line in diff_lines(row)] == [
         "fingerprint: aa -> bb",
-        "plan.argv: ['--tp-size', '8', '--api-key', '(hidden)'] -> ['--tp-size', '8', '--ep-size', '4']",
+        "--api-key: (hidden) -> not set",
+        "--ep-size: not set -> 4",
         "facts.driver.version: 580.159 -> 590.10",
         "models[0].commit: c0 -> c1",
         "phases.weights: 200.0 -> 100.0",

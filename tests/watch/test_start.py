@@ -78,3 +78,17 @@ def test_shards_are_told_with_rate_and_time_left() -> None:
     )
     assert state.told == ("weights: shard 16 of 64, 1.60 GB/s, about 42 s left by shards and the last load",)
     assert phase_lines(state, now_s=25.0) == [("weights", 15.0)]
+
+
+def test_each_rank_is_told_when_its_weights_are_in() -> None:
+    stamp = "[2026-11-29 12:45:55 TP{} EP{}]"
+    lines = [
+        *((10.0, f"{stamp.format(n, n)} Load weight begin. avail mem=94.1 GB") for n in range(2)),
+        (
+            19.0,
+            f"{stamp.format(1, 1)} Load weight end. elapsed=9.00 s, type=X, avail mem=9 GB, mem usage=8 GB.",
+        ),
+    ]
+    state = begun(*lines)
+    assert state.told == ("weights: TP1 EP1 after 9.0 s (1 of 2 ranks)",)
+    assert begun((1.0, "[2026-11-29 12:45:55] Load weight begin. avail mem=94.1 GB"), lines[2]).told == ()
