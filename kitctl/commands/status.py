@@ -100,7 +100,9 @@ def state_word(container: ContainerState, record: RunRecord | None) -> str:
         return "running"
     if container.is_running:
         return "ready" if record is not None and record.ready else "loading"
-    return "crashed" if record is not None and record.ended is None else container.status
+    if record is None:
+        return container.status
+    return "crashed" if record.ended is None else record.outcome.value
 
 
 def _lines(row: dict[str, Any]) -> list[str]:
