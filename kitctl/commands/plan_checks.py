@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kitctl.commands.memory_judging import Shapes
-from kitctl.edge.docker_engine import image_id
+from kitctl.edge.docker_engine import image_id, image_user
+from kitctl.edge.file_modes import closed_below
 from kitctl.edge.files import read_text_if_there
 from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.package_data import package_text, package_text_if_there
@@ -27,6 +28,7 @@ from kitctl.plan.image_choice import read_image_sizes
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.placement import Placement
 from kitctl.plan.ranks import gpus_of_all
+from kitctl.plan.read_access import ENGINE_UID, check_read_access, uid_of
 from kitctl.plan.space_checks import check_port
 from kitctl.plan.types import Plan
 
@@ -60,6 +62,7 @@ def judge(
     return (
         *check_plan(plan),
         *models,
+        *(judge_access(plan) if on_engine else ()),
         *judge_engine(plan, placement, shapes),
         *check_host(facts, need=need, tables=load_host_tables()),
         *judge_addons(plan, facts, need, on_engine=on_engine),
@@ -77,6 +80,29 @@ def judge_addons(plan: Plan, facts: HostFacts, need: HostNeed, *, on_engine: boo
     ]
     present = {one.image: is_on_engine(one.image) for one in plan.addon_services} if on_engine else {}
     return (*ports, *check_addon_images(plan, present))
+
+
+def judge_access(plan: Plan) -> tuple[Finding, ...]:
+    """Whether the engine's user may read what is mounted; silent where the image's user cannot be known."""
+    uid = _engine_uid(plan)
+    if uid is None:
+        return ()
+    found = (
+        check_read_access(model, closed_below(model.folder, uid=uid), uid=uid)
+        for model in plan.models
+        if not model.generated
+    )
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _engine_uid(plan: Plan) -> int | None:
+    if plan.stack.image.reference is None:
+        return ENGINE_UID
+    try:
+        user = image_user(plan.stack.image.reference)
+    except KitError:
+        return None
+    return None if user is None else uid_of(user)
 
 
 def _bytes_to_write(

@@ -64,6 +64,18 @@ def image_labels(reference: str) -> tuple[str, dict[str, str]] | None:
     return str(image.id), dict(image.labels or {})
 
 
+def image_user(reference: str) -> str | None:
+    """The user that an image's containers run as (``""`` is root), or ``None`` when it is not on this engine."""
+    import docker.errors
+
+    try:
+        with engine_calls() as client:
+            config = client.images.get(reference).attrs.get("Config") or {}
+    except docker.errors.NotFound:
+        return None
+    return str(config.get("User") or "")
+
+
 def registry_digest(reference: str) -> str:
     """The digest that the registry names for ``reference``, asked through the engine (its mirrors and logins count).
 
