@@ -147,19 +147,24 @@ class RootTar:
 def root_tar(trees: list[str], seeds: list[str]) -> bytes:
     """Mount points, the links and files without which no program starts, the engine's user, and /cache."""
     root = RootTar()
-    for name in sorted({"etc", "etc/ssl", "proc", "sys", "dev", "run", "var", "models", "sbin"}):
+    for name in sorted(
+        {"etc", "etc/alternatives", "etc/ssl", "proc", "sys", "dev", "run", "var", "models", "sbin"}
+    ):
         root.folder(name)
     for tree in trees:
         root.folder(tree.strip("/"))
     root.folder("tmp", mode=0o1777)
     # sbin is a folder, not the link: the engine puts its init there, and /usr is read-only.
-    root.link("sbin/ldconfig", "../usr/sbin/ldconfig")
+    real = "ldconfig.real" if Path("/usr/sbin/ldconfig.real").exists() else "ldconfig"
+    root.link("sbin/ldconfig", f"../usr/sbin/{real}")
     for name in LINKS:
         if Path("/", name).is_symlink():
             root.link(name, str(Path("/", name).readlink()))
     for name in FILES:
         if Path("/etc", name).is_file():
             root.file(f"etc/{name}", Path("/etc", name).read_bytes())
+    for link in (path for path in Path("/etc/alternatives").iterdir() if path.is_symlink()):
+        root.link(f"etc/alternatives/{link.name}", str(link.readlink()))
     user = f"engine:x:{ENGINE_ID}:"
     root.file("etc/passwd", f"root:x:0:0::/root:/bin/sh\n{user}{ENGINE_ID}::/cache:/bin/sh\n".encode())
     root.file("etc/group", f"root:x:0:\n{user}\n".encode())

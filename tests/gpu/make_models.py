@@ -243,6 +243,10 @@ def main() -> None:
     laws = write_qwen(args.out, args.device)
     if args.kimi:
         laws |= write_kimi(args.out, args.device)
+    for file in args.out.rglob("*.safetensors"):
+        file.chmod(
+            0o644
+        )  # safetensors writes them for their owner alone; the image's engine runs as another user
     (args.out / "laws.json").write_text(json.dumps({"block": BLOCK, "p_t1": laws}, indent=1))
     print(laws)
 

@@ -143,8 +143,62 @@ class Case:
                 self.run_tool(f"accept-T{temperature}", [*words, *self.wanted.get("accept_words", [])])
         if self.other is not None and self.other.facts.get("ready_s"):
             words = ["accept", "--url", self.url, "--model", "proof", "--parity", self.other.url, "--json"]
+            words += ["--prompts", "8", "--output-tokens", "96", "--concurrency", "1"]
             self.run_tool("parity", [*words, *self.wanted.get("accept_words", [])])
+        if self.wanted.get("second"):
+            self.second_client()
         self.save_get("/metrics", "after")
+
+    def second_client(self) -> None:
+        """The same load by bench and by the engine's own client, in turn; both count ramp and tail in."""
+        streams, requests, tokens = 16, 40, 256
+        load = {"random-input-len": 128, "random-output-len": tokens, "random-range-ratio": 1}
+        load |= {"num-prompts": streams * requests, "max-concurrency": streams}
+        fixed = ["--backend", "sglang", "--base-url", self.url, "--dataset-name", "random-ids"]
+        fixed += [
+            "--tokenize-prompt",
+            "--flush-cache",
+            *(w for k, v in load.items() for w in (f"--{k}", str(v))),
+        ]
+        for turn in ("1", "2", "3"):
+            words = [
+                "bench",
+                "--url",
+                self.url,
+                "--model",
+                "proof",
+                "--concurrency",
+                str(streams),
+                "--repeats",
+                "1",
+            ]
+            words += [
+                "--requests",
+                str(requests),
+                "--output-tokens",
+                str(tokens),
+                "--ramp-s",
+                "0",
+                "--seed",
+                turn,
+            ]
+            self.run_tool(f"bench-{turn}", [*words, "-o", str(self.folder / f"second-kitctl-{turn}.jsonl")])
+            output = str(self.folder / f"second-engine-{turn}.jsonl")
+            argv = [
+                sys.executable,
+                "-m",
+                "sglang.benchmark.serving",
+                *fixed,
+                "--seed",
+                turn,
+                "--output-file",
+                output,
+            ]
+            done = subprocess.run(
+                argv, env=self.env, capture_output=True, text=True, timeout=120, check=False
+            )
+            (self.folder / f"second-engine-{turn}.txt").write_text(done.stdout[-4000:] + done.stderr[-4000:])
+            say(f"{self.name}: the engine's client exit {done.returncode}")
 
     def run_tool(self, name: str, words: list[str]) -> None:
         begun_s = time.time()
