@@ -7,6 +7,7 @@ from chaos.faults import BY_NAME, FAULTS, Fault
 
 HERE = Path(__file__).parent
 MEASURED = HERE / "measured.json"
+NOTES = HERE / "notes.md"
 TABLE = HERE.parent.parent / "docs" / "faults.md"
 GROUPS = (
     ("While it starts", "A stub server replays the engine's real lines.", FAULTS.starts),
@@ -77,26 +78,5 @@ def table() -> str:
             seen = known.get(fault.name)
             time = _time(seen["seconds"]) if seen else "not measured"
             lines.append(f"| {fault.does} | {fault.verdict} | {time} | {fault.bound_s:g} |")
-    lines += [
-        "",
-        "## kitctl itself",
-        "",
-        "`kitctl up` is killed (SIGKILL) at 20 moments spread over a start, `down`, `restart` and `up --replace` at four",
-        "each (`tests/chaos/test_kills.py`): every record on disk can be read, the same command again ends with a stack",
-        "that answers (after `down`: with none), no run stays noted as starting, and `down` leaves nothing.",
-        "",
-        "## Of the container engine",
-        "",
-        "An engine that is told to stop ends its containers and brings those with a restart policy back. One that was",
-        "killed (`kill -9`, the kernel's OOM killer) finds them running when it starts again, ends them, and takes that",
-        "for a stop by hand, after which `unless-stopped` brings nothing back. So `up --boot` renders `unless-stopped`,",
-        "and gives the container `always` once it was ready. With `live-restore` in the engine's own configuration",
-        "containers outlive it altogether. Without `--boot` nothing comes back: `status` and `watch` say `stopped`.",
-        "",
-        "The engine remembers its newest 256 events. Who ended, paused or starved a container is read from them at once",
-        "and kept in the run's record; of a stack that nobody watched it may be forgotten.",
-        "",
-        "`watch` and `status` ask nvidia-smi inside the container whether it still reaches its GPUs: `status` each time,",
-        "`watch` every `--gpus-every` seconds (60), `up` and `wait` with each look at the load.",
-    ]
+    lines += ["", NOTES.read_text().rstrip()]
     return "\n".join(lines) + "\n"
