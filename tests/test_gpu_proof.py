@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from kitctl.campaign.state import fold
 from kitctl.edge.failure_book import failure_book
+from kitctl.edge.journal import load_journal
 from kitctl.watch.diagnose import diagnose
 from kitctl.watch.engine_log import LoadProgress, Phase, advance
 
@@ -121,3 +123,81 @@ def test_a_second_start_captures_graphs_in_a_fraction_of_the_first() -> None:
     first = dict(read("two-gpus/record.json")["cases"]["moe-nvlink"]["phases"])
     second = dict(read("two-gpus-again/record.json")["cases"]["moe-pcie"]["phases"])
     assert (first["graphs"], second["graphs"]) == (60.86, 11.62)
+
+
+def test_a_stack_ran_in_a_container_that_got_its_gpu_by_cdi_and_kept_no_rights() -> None:
+    shown = read("containers/inspect.json")
+    (request,) = shown["HostConfig"]["DeviceRequests"]
+    assert (request["Driver"], request["DeviceIDs"]) == ("cdi", ["nvidia.com/gpu=0"])
+    assert (shown["HostConfig"]["CapDrop"], shown["Config"]["User"]) == (["ALL"], "10001:10001")
+    assert "NVIDIA H200" in (CASES / "containers" / "container-nvidia-smi.txt").read_text()
+    status = read("containers/status.json")
+    assert (status["state"], status["drift"], status["serves"]) == ("ready", [], ["proof"])
+    assert progress_of("containers/engine").phase is Phase.READY
+
+
+def test_the_canary_measured_the_drafter_on_the_card_and_disliked_answers_that_repeat() -> None:
+    """The test models can only repeat their last token, so the finding is right; the drafter is always right, too."""
+    canary = read("containers/up.json")["canary"]
+    assert canary["accept_length"] == pytest.approx(95 / 12, abs=0.01)
+    assert {finding["code"] for finding in canary["findings"]} == {"canary-repeats", "canary-empty"}
+
+
+def test_a_killed_scheduler_on_the_card_is_told_and_down_leaves_the_memory_free() -> None:
+    killed = read("containers/status.killed.json")
+    assert (killed["state"], killed["diagnoses"][0]["code"]) == ("crashed", "rank-killed")
+    assert (CASES / "containers" / "memory-after-down.csv").read_text().strip() == "0, 0 MiB"
+
+
+def test_what_the_first_container_compiled_the_second_found_in_its_cache_volume() -> None:
+    starts = read("containers/phases.json")
+    graphs = {name: phase["seconds"] for name in starts for phase in starts[name] if phase["name"] == "graphs"}
+    assert graphs["first"] > 40 > 5 > graphs["second"]
+
+
+def test_a_real_campaign_ended_with_every_work_done_and_a_whole_journal() -> None:
+    """Autoregressive against DFLASH, graphs on and off, 6 minutes on one H200, by the code that users run."""
+    state = fold(load_journal(str(CASES / "containers" / "campaign.journal.jsonl")).entries)
+    assert (len(state.done), state.holes) == (30, {})
+    report = (CASES / "containers" / "campaign.report.txt").read_text()
+    assert "30 of 30 works done" in report
+    assert report.count("parity: equal: 0 of 4 greedy answers differ") == 2
+
+
+@pytest.mark.parametrize("case", ["kimi", "kimi-copy", "kimi-copy-tp2-ep2"])
+def test_the_small_kimi_served_as_planned(case: str) -> None:
+    """MLA, 384 INT4 experts through Marlin, DFLASH: pools, KV bytes a token, accept length."""
+    memory = read(f"kimi/{case}.plan.json")["memory"]
+    progress = progress_of(f"kimi/{case}")
+    assert (progress.phase, progress.first_fatal) == (Phase.READY, None)
+    assert {pool.tokens for pool in progress.pools} == {memory["kv_tokens"]} == {1000000}
+    for pool in progress.pools:
+        per_token = memory["kv_bytes_per_token"]["drafter" if pool.is_drafter else "target"]
+        assert pool.size_gb == pytest.approx(1000000 * per_token / GIB, abs=0.01)
+    assert "CompressedTensorsWNA16MarlinMoEMethod" in (CASES / "kimi" / f"{case}.log").read_text()
+
+
+@pytest.mark.parametrize("case", ["kimi-copy", "kimi-copy-tp2-ep2"])
+def test_the_small_kimi_accepts_what_the_formula_says(case: str) -> None:
+    """(1 - p^8) / (1 - p) = 3.94; tokens of 48 requests less the one that each prefill gave."""
+    p = read("kimi/record.json")["laws"]["p_t1"]["kimi"]
+    predicted = (1 - p**8) / (1 - p)
+    for point in read(f"kimi/{case}.accept-T1.json")["points"]:
+        found = point["overall"]
+        without_first = (found["tokens"] - found["requests"]) / found["verify_steps"]
+        assert without_first == pytest.approx(predicted, abs=0.15)
+    assert [p["overall"]["accept_length"] for p in read(f"kimi/{case}.accept-T0.json")["points"]] == [
+        8.0,
+        8.0,
+    ]
+
+
+def test_the_small_kimi_answers_alike_with_and_without_its_drafter() -> None:
+    parity = read("kimi/kimi-copy.parity.json")["parity"]
+    assert (parity["verdict"], parity["prompts"], parity["divergences"]) == ("equal", 8, [])
+
+
+def test_ranks_that_find_their_gpus_unequally_filled_are_told_so() -> None:
+    """Two servers loaded on the first GPU while this one started over both: SGLang refuses, and the log says why."""
+    found = diagnose((CASES / "kimi" / "kimi-tp2-ep2.log").read_text(), failure_book())
+    assert found[0].code == "gpu-occupied-by-other-process"
