@@ -22,6 +22,9 @@ def check_engine(facts: HostFacts, need: HostNeed | None, tables: HostTables) ->
     wants_gpus = bool(facts.gpus) if need is None else bool(need.reservation_ids or need.gpu_indices)
     if wants_gpus:
         yield from _check_gpu_path(engine, facts, need, tables)
+        driver = engine.gpu_driver if need is None else need.gpu_driver
+        if driver == "nvidia" and engine.cgroup_driver == "systemd":
+            yield tables.book.tell("gpus-lost-on-reload", where="engine.cgroup_driver")
     yield from _check_versions(engine, facts, tables)
     if engine.rootless:
         yield tables.book.tell("rootless-engine", where="engine")

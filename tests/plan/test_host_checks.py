@@ -282,6 +282,13 @@ CASES_OF_FINDINGS = [
         "toolkit's config",
     ),
     Case(
+        code="gpus-lost-on-reload",
+        facts=facts_with(engine=engine_with(cgroup_driver="systemd")),
+        severity=Severity.NOTE,
+        cause="the engine leaves device rules to systemd and hands GPUs out by the runtime hook: a "
+        '"systemctl daemon-reload" takes them from running containers',
+    ),
+    Case(
         code="gpu-occupied-by-other-process",
         facts=facts_with(gpus=gpus_with(3, memory_used_mib=22000, processes=HELD)),
         cause="GPU3 holds 22000 MiB of other work (22% of its memory): old-engine-1 (pid 4711)",
