@@ -1,4 +1,4 @@
-"""How long will it take? From what this journal measured, this host's earlier loads, sizes, and published rates."""
+"""How long will it take? From what this journal measured, this host's earlier loads, the plans, and published rates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kitctl.bench.workload import LEAST_REQUESTS
 from kitctl.campaign.schedule import Kind, Visit, Work
 from kitctl.campaign.state import State
 from kitctl.kit.campaign import Campaign, CampaignLoad
-from kitctl.watch.progress import FIRST_START_S, SLOWEST_READ_BYTES_PER_S
+from kitctl.watch.progress import FIRST_START_S
 
 SLOWEST_STEP_TOKENS_PER_S = 20.0
 """One stream without a published rate: about the slowest of the reference table (tp8-eager, C=1)."""
@@ -35,24 +35,23 @@ class Forecast:
     guessed: int = 0
 
 
-BY_SIZES = "sizes, at the slowest rate worth waiting for"
+BY_PLAN = "the plan's estimate"
 
 
-def load_time(*, weight_bytes: int | None, last_s: float | None) -> LoadTime:
-    """Seconds from start to answer, before anything ran: as the last run on this host, or by the bytes to read."""
+def load_time(*, expected_s: float | None, last_s: float | None) -> LoadTime:
+    """Seconds from start to answer, before anything ran: as the last run on this host, or as the plan expects."""
     if last_s is not None:
         return LoadTime(seconds=last_s, by="the last load on this host")
-    read_s = (weight_bytes or 0) / SLOWEST_READ_BYTES_PER_S
-    return LoadTime(seconds=read_s + FIRST_START_S, by=BY_SIZES)
+    return LoadTime(seconds=FIRST_START_S if expected_s is None else expected_s, by=BY_PLAN)
 
 
 def load_time_now(before: LoadTime, *, state: State, arm: str) -> LoadTime:
-    """The same in the light of this campaign's own loads: the arm's, or any arm's where sizes alone were known."""
+    """The same in the light of this campaign's own loads: the arm's, or any arm's where the plan alone spoke."""
     mine = [up.seconds for up in state.ups.get(arm, ()) if up.outcome == "ready"]
     if mine:
         return LoadTime(seconds=median(mine), by="this campaign")
     others = [up.seconds for ups in state.ups.values() for up in ups if up.outcome == "ready"]
-    if others and before.by == BY_SIZES:
+    if others and before.by == BY_PLAN:
         return LoadTime(seconds=median(others), by="other stacks of this campaign")
     return before
 

@@ -97,7 +97,7 @@ def _load_time(planned: Planned | None) -> LoadTime:
     yardstick = yardstick_of(planned)
     last = yardstick.last_load or (_any_rehearsal() if planned.plan.rehearsal else None)
     last_s = last.get("total", sum(last.values())) if last else None
-    return load_time(weight_bytes=yardstick.weight_bytes, last_s=last_s)
+    return load_time(expected_s=(planned.plan.load or {}).get("expected_s"), last_s=last_s)
 
 
 def _any_rehearsal() -> dict[str, float] | None:

@@ -40,6 +40,7 @@ class Case:
         self.facts: dict[str, Any] = {"expects": wanted["expects"]}
         self.process: subprocess.Popen[bytes] | None = None
         self.other: Case | None = None
+        self.deadline_s = float("inf")
 
     def words(self) -> list[str]:
         gpus = ",".join(str(index) for index in range(self.wanted["gpus"]))
@@ -202,7 +203,11 @@ class Case:
 
     def run_tool(self, name: str, words: list[str]) -> None:
         begun_s = time.time()
-        done = kitctl(words, self.env, timeout_s=180)
+        left_s = min(180.0, self.deadline_s - begun_s)
+        if left_s < 5:
+            say(f"{self.name}: no time left for {name}")
+            return
+        done = kitctl(words, self.env, timeout_s=left_s)
         (self.folder / f"{name}.out.txt").write_text(done.stdout)
         (self.folder / f"{name}.err.txt").write_text(done.stderr)
         self.facts[f"{name}_exit"], self.facts[f"{name}_s"] = done.returncode, round(time.time() - begun_s, 1)
@@ -300,6 +305,7 @@ def run_group(cases: list[Case], *, deadline_s: float) -> None:
             case.other = next(
                 (other for other in cases if other.name == case.wanted.get("parity_with")), None
             )
+            case.deadline_s = deadline_s
             if case.wait(max(5.0, deadline_s - time.time())):
                 case.measure()
             case.diagnose()
