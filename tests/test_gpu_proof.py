@@ -151,7 +151,9 @@ def test_a_killed_scheduler_on_the_card_is_told_and_down_leaves_the_memory_free(
 
 def test_what_the_first_container_compiled_the_second_found_in_its_cache_volume() -> None:
     starts = read("containers/phases.json")
-    graphs = {name: phase["seconds"] for name in starts for phase in starts[name] if phase["name"] == "graphs"}
+    graphs = {
+        name: phase["seconds"] for name in starts for phase in starts[name] if phase["name"] == "graphs"
+    }
     assert graphs["first"] > 40 > 5 > graphs["second"]
 
 
