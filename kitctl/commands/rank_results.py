@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import msgspec
 
+from kitctl.commands.planning import Planned
+from kitctl.commands.projects import running_container
 from kitctl.edge.image_identity import image_identity
 from kitctl.plan.types import Plan
+from kitctl.render.compose import LABEL, base_url
 from kitctl.result import Result
 from kitctl.watch.run_record import RunRecord
+
+PORT_TAKEN = "port-taken-by-host-process"
 
 
 def with_image(result: Result, plan: Plan) -> Result:
@@ -35,3 +40,20 @@ def with_rank(result: Result, plan: Plan, record: RunRecord) -> Result:
             f"  run:  {record.id}",
         )
     return replace(result, data={**result.data, **proof}, lines=lines)
+
+
+def without_own_port(planned: Planned) -> Planned:
+    """The plan of a rank without the finding that its own running container holds its port.
+
+    On the host's network no engine tells whose a port is; a plan of one host is as it was.
+    """
+    plan = planned.plan
+    container = running_container(plan.project) if plan.rank else None
+    if (
+        container is None
+        or not container.is_running
+        or container.labels.get(f"{LABEL}.url") != base_url(plan)
+    ):
+        return planned
+    kept = tuple(finding for finding in plan.findings if finding.code != PORT_TAKEN)
+    return replace(planned, plan=replace(plan, findings=kept))

@@ -9,7 +9,7 @@ from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
 from kitctl.commands.projects import add_nodes_argument
 from kitctl.commands.rank_options import add_rank_arguments
-from kitctl.commands.rank_results import with_image
+from kitctl.commands.rank_results import with_image, without_own_port
 from kitctl.commands.waiting_options import add_stall_argument
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
@@ -65,6 +65,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
         planned = make_plan(args, context)
         require_engine()
+        planned = without_own_port(planned)
         if args.dry_run:
             return with_image(dry_run_result(planned.plan), planned.plan)
         if blocking(planned.plan.findings):
