@@ -33,7 +33,13 @@ def cluster(plan: Plan, nodes: int, **changes: Any) -> Cluster:
         model.role: ModelEntry(repo=model.model, state=LockState.RECONSTRUCTED, stated_size_bytes=500 * GIB)
         for model in plan.models
     }
-    facts = {"gpus_per_node": 8, "entries": entries, "ram_bytes": 64 * GIB, "launcher": "print('hello')\n"}
+    facts = {
+        "gpus_per_node": 8,
+        "entries": entries,
+        "ram_bytes": 64 * GIB,
+        "launcher": "print('hello')\n",
+        "experts": 384,
+    }
     return Cluster(nodes=nodes, **{**facts, "kitctl_image": KITCTL, **changes})
 
 

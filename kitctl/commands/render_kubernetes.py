@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import msgspec
 
 from kitctl import __version__
 from kitctl.commands.argument_types import node_count
+from kitctl.commands.plan_checks import read_shapes
 from kitctl.commands.planning import Planned
 from kitctl.edge.files import write_atomic
 from kitctl.edge.host_data import load_host_tables
+from kitctl.edge.kubectl import ClusterContext, apply_folder, current_context, require_kubectl
 from kitctl.edge.kubernetes_data import load_kubernetes_data
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
@@ -35,16 +38,21 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
         help="GPUs of each node (default: 8 on several nodes, what the stack uses on one)",
     )
     cluster.add_argument(
+        "--apply",
+        action="store_true",
+        help="then apply the folder to the cluster of kubectl's current context",
+    )
+    cluster.add_argument(
         "--kitctl-image", metavar="REF", help="the image in which kitctl fills the model store"
     )
 
 
 def refuse_cluster_arguments(args: argparse.Namespace) -> None:
     """Raises KitError ``option-of-kubernetes`` (exit 2) when another target is given an option of clusters."""
-    if args.nodes > 1 or args.gpus_per_node or args.kitctl_image:
+    if args.nodes > 1 or args.gpus_per_node or args.kitctl_image or args.apply:
         raise KitError(
             "option-of-kubernetes",
-            f"--to {args.to} is for one host; --nodes, --gpus-per-node and --kitctl-image describe a cluster",
+            f"--to {args.to} is for one host; --nodes, --gpus-per-node, --kitctl-image and --apply are a cluster's",
             remedy="render with --to kubernetes, or leave them out",
             exit_code=Exit.USAGE,
         )
@@ -53,8 +61,10 @@ def refuse_cluster_arguments(args: argparse.Namespace) -> None:
 def render_for_cluster(args: argparse.Namespace, planned: Planned, folder: str) -> Result:
     """Write the folder; a rule of the linter that blocks leaves nothing written (exit 3).
 
-    A finding of the plan that blocks gives exit 3 too, with the files written. Raises what ``require_layout`` raises.
+    A finding of the plan that blocks gives exit 3 too, with the files written. With ``--apply`` the folder goes to the
+    cluster when nothing blocks. Raises what ``require_layout`` and, with ``--apply``, ``kubectl`` raise.
     """
+    context = _context_to_apply_to(args)
     book, settings = load_kubernetes_data()
     cluster = _cluster(args, planned)
     rendered = render_kubernetes(
@@ -68,7 +78,29 @@ def render_for_cluster(args: argparse.Namespace, planned: Planned, folder: str) 
     for name, text in written.items():
         write_atomic(f"{folder}/{name}", text)
     exit_code = Exit.REFUSED if blocking(findings) else Exit.OK
-    return _result(rendered, tuple(sorted(written)), findings, folder=folder, exit_code=exit_code)
+    applied = apply_folder(folder, context) if context and exit_code is Exit.OK else ()
+    result = _result(rendered, tuple(sorted(written)), findings, folder=folder, exit_code=exit_code)
+    return _with_applied(result, context, applied) if context else result
+
+
+def _context_to_apply_to(args: argparse.Namespace) -> ClusterContext | None:
+    """Asked before anything is written: a folder that cannot be applied is not half a success."""
+    if not args.apply:
+        return None
+    require_kubectl()
+    return current_context()
+
+
+def _with_applied(result: Result, context: ClusterContext, applied: tuple[str, ...]) -> Result:
+    """The result with the cluster and what became of each object there."""
+    data = {**result.data, "context": context.name, "server": context.server, "applied": list(applied)}
+    where = f"context {context.name} ({context.server})"
+    told = (
+        (f"applied to {where}:", *(f"  {line}" for line in applied))
+        if applied
+        else (f"not applied to {where}",)
+    )
+    return replace(result, data=data, lines=(*result.lines, *told))
 
 
 def _result(
@@ -103,7 +135,14 @@ def _cluster(args: argparse.Namespace, planned: Planned) -> Cluster:
         ram_bytes=int((plan.load or {}).get("ram_bytes", 0)),
         kitctl_image=args.kitctl_image or settings.kitctl_image.format(version=__version__),
         launcher=package_text("serve_with_key.py"),
+        experts=_experts(planned),
     )
+
+
+def _experts(planned: Planned) -> int | None:
+    """Routed experts of the model, ``None`` for one without."""
+    experts = read_shapes(planned.entries).target.experts
+    return experts.count if experts else None
 
 
 def _of_nodes(findings: tuple[Finding, ...], *, has_facts: bool) -> tuple[Finding, ...]:

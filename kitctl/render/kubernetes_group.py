@@ -20,6 +20,7 @@ def group_hits(load: Workload, settings: KubernetesSettings) -> Iterator[Hit]:
     if not engines:
         return
     yield from _layout(load, engines[0])
+    yield from _experts(load)
     yield from _rollout(load, engines[0])
     if load.kind == "StatefulSet" and load.size > 1 and load.pod_management != "Parallel":
         yield Hit("k8s-ordered-ranks-deadlock", load.where, (f"podManagementPolicy: {load.pod_management}",))
@@ -46,6 +47,14 @@ def _layout(load: Workload, engine: Container) -> Iterator[Hit]:
             yield Hit("k8s-dflash-layout", load.where, (f"--pp-size {pp}",), {"what": "pipeline parallelism"})
         if "--enable-dp-attention" in flags:
             yield Hit("k8s-dflash-layout", load.where, ("--enable-dp-attention",), {"what": "DP attention"})
+
+
+def _experts(load: Workload) -> Iterator[Hit]:
+    """Whole experts alone can be spread: known where kitctl wrote how many the model has."""
+    _, pod, engine = next(load.engines())
+    ep = whole(engine.flags.get("--ep-size", engine.flags.get("--ep")), 1)
+    if ep > 1 and pod.experts and pod.experts % ep:
+        yield Hit("k8s-ep-against-experts", load.where, (), {"ep": ep, "experts": pod.experts})
 
 
 def _policies(load: Workload) -> Iterator[Hit]:

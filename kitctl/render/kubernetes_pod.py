@@ -17,6 +17,7 @@ from kitctl.render.shell import ENTRY
 
 GPU_RESOURCE = "nvidia.com/gpu"
 START_PERIOD = f"{LABEL}/start-period-s"
+EXPERTS = f"{LABEL}/experts"
 CONFIG_DIR = "/etc/kitctl"
 KEY_DIR = "/run/secrets/kitctl"
 MIB = 1024**2
@@ -26,7 +27,8 @@ MIB = 1024**2
 class Cluster:
     """What the plan does not say: nodes, GPUs of each, models by role, RAM of a start, and the image of kitctl.
 
-    ``launcher`` is the text of the file that hands the engine its API key.
+    ``launcher`` is the text of the file that hands the engine its API key; ``experts`` how many routed experts the
+    model has.
     """
 
     nodes: int
@@ -35,6 +37,7 @@ class Cluster:
     ram_bytes: int
     kitctl_image: str
     launcher: str
+    experts: int | None = None
 
 
 def own_labels(plan: Plan) -> dict[str, str]:
@@ -65,6 +68,7 @@ def pod_template(
     annotations = {
         f"{LABEL}/plan": fingerprint(plan),
         START_PERIOD: str(plan.stack.serve.start_period_s),
+        **({EXPERTS: str(cluster.experts)} if cluster.experts else {}),
     }
     return {"metadata": {"labels": {**own_labels(plan), **labels}, "annotations": annotations}, "spec": spec}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitctl.render.difference import argv_flags
-from kitctl.render.kubernetes_pod import GPU_RESOURCE, START_PERIOD
+from kitctl.render.kubernetes_pod import EXPERTS, GPU_RESOURCE, START_PERIOD
 
 WORKLOADS = ("LeaderWorkerSet", "Deployment", "StatefulSet", "Job", "Pod")
 _TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology"
@@ -66,7 +66,7 @@ class Container:
 
 @dataclass(frozen=True, kw_only=True)
 class PodView:
-    """One pod template; ``role`` is leader, worker or empty."""
+    """One pod template; ``role`` is leader, worker or empty. ``experts``: routed experts of the model it serves."""
 
     role: str
     labels: Mapping[str, str]
@@ -74,6 +74,7 @@ class PodView:
     host_network: bool
     dns_policy: str | None
     start_period_s: int | None
+    experts: int | None
 
     @property
     def engine(self) -> Container | None:
@@ -187,6 +188,7 @@ def _pod(template: Any, role: str) -> PodView:
         host_network=at(spec, "hostNetwork") is True,
         dns_policy=at(spec, "dnsPolicy"),
         start_period_s=whole(period, 0) or None,
+        experts=whole(at(template, "metadata", "annotations", EXPERTS), 0) or None,
     )
 
 

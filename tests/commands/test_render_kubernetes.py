@@ -55,7 +55,7 @@ def test_the_pages_commands_work(kit_user: KitUser) -> None:
     assert found["left_out"] == {"NCCL_IB_DISABLE": "1", "NCCL_P2P_LEVEL": "SYS", "NCCL_MIN_NCHANNELS": "8"}
     done = kit_user.run(*lint)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "6 objects, 35 rules, 0 that block"
+    assert done.stdout.splitlines()[-1] == "6 objects, 36 rules, 0 that block"
 
 
 def test_the_pages_key_secret_is_the_one_that_the_pod_mounts(kit_user: KitUser, tmp_path: Path) -> None:
@@ -149,6 +149,6 @@ def test_a_folder_that_cannot_be_judged(kit_user: KitUser, files: dict[str, str]
     assert kit_user.json("lint", "m", exit_code=2)["code"] == code
 
 
-def test_nodes_are_for_kubernetes_alone(kit_user: KitUser) -> None:
-    found = kit_user.json("render", "cpu-demo", "--nodes", "2", "-o", "m", exit_code=2)
+def test_gpus_of_a_node_are_for_kubernetes_alone(kit_user: KitUser) -> None:
+    found = kit_user.json("render", "cpu-demo", "--gpus-per-node", "2", "-o", "m", exit_code=2)
     assert found["code"] == "option-of-kubernetes"

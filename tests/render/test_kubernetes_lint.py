@@ -92,6 +92,9 @@ FAULTS: dict[str, Callable[[Trees], object]] = {
     "k8s-nodes-against-size": lambda m: put(m, "--nnodes", "4"),
     "k8s-ranks-against-gpus": lambda m: put(m, "--tp-size", "8"),
     "k8s-ep-against-tp": lambda m: put(m, "--ep-size", "3"),
+    "k8s-ep-against-experts": lambda m: [
+        pod["metadata"]["annotations"].update({"io.kitctl/experts": "100"}) for pod in pods(m)
+    ],
     "k8s-ranks-differ": lambda m: engines(m)[1]["args"].append("--disable-cuda-graph"),
     "k8s-dist-port-serves": lambda m: put(m, "--dist-init-addr", "$(LWS_LEADER_ADDRESS):30000"),
     "k8s-leader-ready-deadlock": lambda m: group(m).update(startupPolicy="LeaderReady"),
