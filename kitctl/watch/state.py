@@ -105,13 +105,15 @@ def judge_state(seen: Watched) -> StackState:
 def change_between(before: StackState, seen: Watched, *, now_s: float) -> Change | None:
     """The change of state, if there is one.
 
-    ``failing`` is told only when the process has paused in its last words, since they name the cause.
+    ``failing`` is told only when the process has paused in its last words, since they name the cause; ``loading`` only
+    after the first health request, since the log that is read first may be an old one.
     """
     after = judge_state(seen)
     is_talking = after is StackState.FAILING and now_s - seen.line_s < LAST_WORDS_S
-    return (
-        None if after is before or is_talking else Change(before=before, after=after, why=_why(after, seen))
-    )
+    is_unasked = after is StackState.LOADING and seen.healthy is None
+    if after is before or is_talking or is_unasked:
+        return None
+    return Change(before=before, after=after, why=_why(after, seen))
 
 
 def _why(state: StackState, seen: Watched) -> str:

@@ -24,7 +24,9 @@ def after_lines(*lines: str, seen: Watched | None = None) -> Watched:
 
 def test_loading_until_it_answers() -> None:
     seen = after_lines("[2026-11-29 12:48:43] server_args=ServerArgs(x)")
-    assert change_between(StackState.ABSENT, seen, now_s=9.0) == Change(
+    assert change_between(StackState.ABSENT, seen, now_s=9.0) is None, "nobody has asked it yet"
+    asked = saw_probe(seen, healthy=False)
+    assert change_between(StackState.ABSENT, asked, now_s=9.0) == Change(
         before=StackState.ABSENT, after=StackState.LOADING, why="phase started"
     )
     assert change_between(StackState.LOADING, saw_probe(seen, healthy=False), now_s=9.0) is None
