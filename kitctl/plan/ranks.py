@@ -31,7 +31,8 @@ def as_rank(plan: Plan, rank: Rank) -> Plan:
     )
     if not any(word.partition("=")[0] == "--dist-timeout" for word in argv):
         more += ("--dist-timeout", str(rank.dist_timeout_s))
-    kept = {name: value for name, value in plan.environment.items() if name not in rank.not_across}
+    gone = set(rank.not_across) - plan.stack.environment.keys()
+    kept = {name: value for name, value in plan.environment.items() if name not in gone}
     environment = dict.fromkeys(_INTERFACES, rank.interface) | kept
     return replace(plan, argv=(*argv, *more), environment=environment, published=published, rank=rank)
 
@@ -54,10 +55,10 @@ def rank_differences(plans: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     seen = {host: _shared(plan) for host, plan in plans.items()}
     first, *others = seen
     return tuple(
-        f"{field}: {first} has {seen[first][field]}, {host} has {seen[host][field]}"
+        f"{field}: {first} has {seen[first].get(field, 'none')}, {host} has {seen[host].get(field, 'none')}"
         for host in others
-        for field in seen[first]
-        if seen[first][field] != seen[host][field]
+        for field in {**seen[first], **seen[host]}
+        if seen[first].get(field) != seen[host].get(field)
     )
 
 
