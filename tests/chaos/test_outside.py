@@ -1,5 +1,6 @@
 """What happens to the container or the host from outside is told as it is, and leaves nothing half done."""
 
+import shlex
 import socket
 import subprocess
 import threading
@@ -9,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from chaos.events import Told, up, watch
+from chaos.events import Told, settings, up, watch
 from chaos.faults import BY_NAME
 from chaos.measured import keep, settle
 from chaos.test_starts import verdict_of
@@ -297,3 +298,17 @@ def test_who_takes_the_port_meanwhile_is_named(kit_user: KitUser, fault_server: 
         taker.kill()
     assert said[-1] == f"  left     port {kit_user.port} is taken by python3 (pid {taker.pid})"
     settle("port-taken-after-down", seconds, accept=accept)
+
+
+def test_what_to_try_next_is_the_users_own_command_with_the_change(
+    kit_user: KitUser, fault_server: str
+) -> None:
+    env = settings({"STUB_FAULT": "until-remedied", "STUB_RUNGS": "3"})
+    words = kit_user.up("--image", fault_server, *env, "--set", "engine.graphs=on")
+    done = kit_user.run(*words)
+    assert done.returncode == 7, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("next:  ")]
+    said = shlex.split(line.removeprefix("next:  "))
+    assert said == ["kitctl", *words, "--set", "engine.graphs=decode"]
+    again = kit_user.json(*said[1:], exit_code=7)
+    assert again["plan"]["settings"]["engine"]["graphs"] == "decode"
