@@ -14,6 +14,7 @@ from stub_engine.image import stub_image
 
 pytestmark = pytest.mark.docker
 STORE = "/srv/models"
+PAGE = (Path(__file__).parents[2] / "docs" / "remote.md").read_text()
 PAIR = """summary: a server of two hosts
 model: kitctl/demo
 parallel: {tp: 4}
@@ -221,3 +222,15 @@ def test_rendered_projects_meet_without_kitctl(user: KitUser, pair: Pair) -> Non
     url = f"http://127.0.0.1:{user.port}/v1/models"
     loop = f"for i in $(seq 100); do curl -sf {url} && exit 0; sleep 0.2; done; exit 1"
     assert json.loads(pair.first.inside("sh", "-c", loop))["data"][0]["id"] == "demo"
+
+
+def test_the_commands_of_the_page(user: KitUser, pair: Pair) -> None:
+    """The second block of docs/remote.md, on these hosts."""
+    block = PAGE.split("```sh\n")[2].partition("```")[0]
+    typed = {"ssh://me@gpu1,ssh://me@gpu2": pair.nodes[1], "10.0.0.1:20000": pair.meeting}
+    for line in block.splitlines():
+        words = [typed.get(word, word) for word in line.split()[1:]]
+        more = ("--port", str(user.port), "--image", pair.image, "--store", STORE) if words[0] == "up" else ()
+        done = user.run(*words, *more)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+    assert pair.containers() == []
