@@ -82,6 +82,8 @@ def follow_job(host: SshHost, job: Job, *, times: LineTimes, say: Callable[[str]
                 code = _follow(line, host, job, heard, times=times, say=say)
                 return Followed(exit_code=code, ports=tuple(dict.fromkeys(heard.ports)))
         except (LineDroppedError, KitError) as lost:
+            if not heard.has_begun and isinstance(lost, LineDroppedError):
+                raise agent_failed(host, str(lost)) from lost
             if isinstance(lost, KitError) and (not heard.has_begun or lost.code != "host-unreachable"):
                 raise
             now_s = time.monotonic()
@@ -232,6 +234,17 @@ def _show(kind: str, chunk: bytes, heard: _Heard, *, is_last: bool = False) -> N
         out: BinaryIO = (sys.stdout if kind == "o" else sys.stderr).buffer
         out.write(text)
         out.flush()
+
+
+def agent_failed(host: SshHost, said: str) -> KitError:
+    """The error for a host where kitctl came up and could not begin."""
+    return KitError(
+        "remote-not-begun",
+        f"kitctl could not begin on {host.destination}",
+        evidence=(said,) if said else ("the line dropped before it said a word",),
+        remedy=f"see on {host.destination} that ~/.local/state is writable and its disk has room, then try again",
+        exit_code=Exit.UNREACHABLE,
+    )
 
 
 def line_lost(host: SshHost, give_up_s: float, said: str) -> KitError:

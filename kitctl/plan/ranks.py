@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kitctl.errors import Exit, KitError
 from kitctl.plan.rank import Rank
 from kitctl.plan.types import Plan
 
@@ -16,8 +17,17 @@ _INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 def as_rank(plan: Plan, rank: Rank) -> Plan:
     """The plan of one rank. On the host's own network, where ranks meet, it binds where it is published.
 
-    Rank 0 answers there; the engine answers /health alone on the others.
+    Rank 0 answers there; the engine answers /health alone on the others. Raises KitError ``addon-with-ranks`` (exit 2)
+    for an add-on whose services look for the engine on the project's own network.
     """
+    if plan.addon_services:
+        names = ", ".join(addon.name for addon in plan.addon_services)
+        raise KitError(
+            "addon-with-ranks",
+            f"the services {names} of the add-ons would not find an engine that spans several hosts",
+            remedy="leave --add out with --nodes and --nnodes",
+            exit_code=Exit.USAGE,
+        )
     published = replace(plan.published, container_port=plan.published.port)
     argv = _with_value(plan.argv, "--host", published.bind)
     argv = _with_value(argv, "--port", str(published.port))

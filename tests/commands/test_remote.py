@@ -318,6 +318,30 @@ def test_a_host_without_a_fit_python(far_user: KitUser, remote_host: RemoteHost)
     ]
 
 
+def test_a_host_whose_state_cannot_be_written(far_user: KitUser, remote_host: RemoteHost) -> None:
+    """What the host says is told at once, and nothing is tried again and again."""
+    state = remote_host.folder / "root/.local/state"
+    aside = state.with_name("state-aside")
+    state.mkdir(parents=True, exist_ok=True)
+    state.rename(aside)
+    state.write_text("a file where the folder should be")
+    try:
+        done = far_user.run("ps")
+    finally:
+        state.unlink()
+        aside.rename(state)
+    assert done.returncode == 10
+    first, *rest = done.stderr.splitlines()[-3:]
+    assert first == f"kitctl: kitctl could not begin on root@{remote_host.alias} (remote-not-begun)"
+    assert "/root/.local/state" in rest[0]
+
+
+def test_setup_looks_at_the_remote_host(far_user: KitUser, remote_host: RemoteHost) -> None:
+    done = far_user.run("setup", "--check")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "28." in done.stdout + done.stderr
+
+
 def test_without_an_ssh_program(far_user: KitUser) -> None:
     empty = far_user.home / "empty"
     empty.mkdir()
