@@ -8,6 +8,7 @@ known by its sha256 alone; names and paths stand in the manifest, and no archive
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
@@ -24,6 +25,7 @@ SUMS_NAME = "SHA256SUMS"
 MAX_MANIFEST_BYTES = 256 * 1024**2
 """A manifest of 100,000 files is 30 MB; what is longer is none and is not read."""
 _DIGEST = "sha256:"
+_CONFIG = re.compile(r"(stacks|parts|overlays)/[^/]+\.yaml|addon-images\.yaml|addons/[^/]+/[^/]+")
 
 Digest = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
 
@@ -91,7 +93,7 @@ class BundleStack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class BundleConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stack, part or overlay of the user's own: its path below the configuration folder, and its text's object."""
+    """A stack, part, overlay or add-on file of the user's own: its path below the configuration folder, its object."""
 
     path: str
     sha256: Sha256
@@ -187,9 +189,8 @@ def _path_problems(manifest: Manifest) -> Iterator[str]:
     for path in _twice(paths):
         yield f"{path!r} is named twice"
     for one in manifest.config:
-        folder, _, name = one.path.partition("/")
-        if folder not in ("stacks", "parts", "overlays") or "/" in name or not name.endswith(".yaml"):
-            yield f"config: {one.path!r} is no stack, part or overlay"
+        if not _CONFIG.fullmatch(one.path):
+            yield f"config: {one.path!r} is no stack, part, overlay or add-on"
 
 
 def _stream_problems(manifest: Manifest) -> Iterator[str]:

@@ -22,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write into")
     export.add_argument("--image", metavar="REF", help="carry this image instead of the stacks' own")
     export.add_argument(
+        "--add", action="append", default=[], metavar="NAME", help="an add-on's images too; repeatable"
+    )
+    export.add_argument(
         "--since", metavar="DIR", help="leave out what this older bundle holds; import then needs both"
     )
     export.add_argument(

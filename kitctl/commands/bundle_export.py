@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kitctl import __version__
@@ -27,7 +28,7 @@ from kitctl.edge.bundle_writer import BundleWriter
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.files import absolute
 from kitctl.edge.gauge import Gauge, telling
-from kitctl.edge.image_archive import image_bytes, read_image
+from kitctl.edge.image_archive import Saved, image_bytes, read_image
 from kitctl.edge.image_store import load_bill
 from kitctl.edge.kit_files import find_kit
 from kitctl.edge.locks import project_lock
@@ -67,16 +68,7 @@ def _export(
     places = {entry.repo: _model_folder(entry, store, context) for entry in wanted.entries}
     writer = BundleWriter(folder, part_bytes=wanted.part_bytes, wish=wanted.wish, held=held)
     try:
-        total = _needed_bytes(wanted, held)
-        check_room("the bundle", folder, needed_bytes=max(0, total - writer.resumed_bytes))
-        if writer.resumed_bytes:
-            context.say(f"going on behind {size_text(writer.resumed_bytes)} of an export that was cut off")
-        gauge = Gauge("bundle", total)
-        gauge.had(writer.resumed_bytes)
-        with telling(gauge, context.say, every_s=5.0 if context.is_terminal else 30.0):
-            models = tuple(_add_model(e, places[e.repo], writer, gauge.came) for e in wanted.entries)
-            config = tuple(_add_config(path, text, writer) for path, text in wanted.config.items())
-            images = tuple(_add_image(kit_dir, one, writer, gauge.came) for one in wanted.images)
+        filled = _fill(writer, kit_dir, wanted, places, total=_needed_bytes(wanted, held), context=context)
         parts = writer.finish()
     finally:
         writer.close()
@@ -90,11 +82,11 @@ def _export(
         wish=wanted.wish,
         since=wanted.since,
         stacks=wanted.stacks,
-        images=images,
-        models=models,
+        images=filled.images,
+        models=filled.models,
         models_lock=write_models_lock(ModelsLock(models=wanted.entries)),
         own_models=wanted.own_models,
-        config=config,
+        config=filled.config,
         objects=writer.in_order(),
         parts=parts,
         files=plain_files(folder),
@@ -102,6 +94,38 @@ def _export(
     write_manifest(folder, manifest)
     writer.remove_journal()
     return _result(open_bundle(folder), written_bytes=manifest.stream_bytes - writer.resumed_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled:
+    """What lies in the parts."""
+
+    images: tuple[BundleImage, ...]
+    models: tuple[BundleModel, ...]
+    config: tuple[BundleConfig, ...]
+
+
+def _fill(
+    writer: BundleWriter,
+    kit_dir: str,
+    wanted: Wanted,
+    places: Mapping[str, PurePosixPath],
+    *,
+    total: int,
+    context: Context,
+) -> Filled:
+    """Write every object that is not there yet. Raises KitError ``disk-full`` before the first (exit 3)."""
+    check_room("the bundle", writer.folder, needed_bytes=max(0, total - writer.resumed_bytes))
+    if writer.resumed_bytes:
+        context.say(f"going on behind {size_text(writer.resumed_bytes)} of an export that was cut off")
+    gauge = Gauge("bundle", total)
+    gauge.had(writer.resumed_bytes)
+    with telling(gauge, context.say, every_s=5.0 if context.is_terminal else 30.0):
+        models = tuple(_add_model(e, places[e.repo], writer, gauge.came) for e in wanted.entries)
+        config = tuple(_add_config(path, text, writer) for path, text in wanted.config.items())
+        images = tuple(_add_image(kit_dir, one, writer, gauge.came) for one in wanted.images)
+        addons = tuple(_add_addon(*names, writer=writer, came=gauge.came) for names in wanted.addons)
+    return Filled(images=(*images, *addons), models=models, config=config)
 
 
 def _model_folder(entry: ModelEntry, store: str, context: Context) -> PurePosixPath:
@@ -115,7 +139,8 @@ def _needed_bytes(wanted: Wanted, held: dict[str, int]) -> int:
     """What the parts will hold at most: files of models that the older bundle lacks, and whole images."""
     files = {file.blob_name: file.size_bytes for entry in wanted.entries for file in entry.files}
     models = sum(size for name, size in files.items() if name not in held)
-    return models + sum(image_bytes(image.reference) for image in wanted.images)
+    references = [*(image.reference for image in wanted.images), *(exact for exact, _ in wanted.addons)]
+    return models + sum(image_bytes(reference) for reference in references)
 
 
 def _add_model(
@@ -150,15 +175,9 @@ def _add_image(
     kit_dir: str, image: ImageChoice, writer: BundleWriter, came: Callable[[int], None]
 ) -> BundleImage:
     """The image's blobs that are not written yet, its record and its bill of materials."""
+    saved = _write_image(image.reference, writer, came)
     reference = image.reference
 
-    def sink(digest: str, size_bytes: int, chunks: Iterator[bytes]) -> None:
-        sha256 = digest.removeprefix("sha256:")
-        if not writer.has(sha256):
-            told = _told(chunks, came)
-            writer.add(told, sha256=sha256, size_bytes=size_bytes, what=f"image {reference}: {digest}")
-
-    saved = read_image(reference, sink=sink)
     record, bill = _papers(kit_dir, image)
     if record is not None and record.image_id not in saved.tree.ids:
         raise _replaced(reference)
@@ -169,6 +188,24 @@ def _add_image(
         record=record,
         bill=_add_text(bill, writer, what=f"bill of materials of {reference}") if bill else None,
     )
+
+
+def _add_addon(exact: str, name: str, *, writer: BundleWriter, came: Callable[[int], None]) -> BundleImage:
+    """An add-on's image, taken by its exact reference and loaded under its readable name."""
+    saved = _write_image(exact, writer, came)
+    return BundleImage(reference=name, tree=_tree(saved.tree), blobs=tuple(sorted(saved.blobs)))
+
+
+def _write_image(reference: str, writer: BundleWriter, came: Callable[[int], None]) -> Saved:
+    """Read the image and write the blobs that no bundle holds yet."""
+
+    def sink(digest: str, size_bytes: int, chunks: Iterator[bytes]) -> None:
+        sha256 = digest.removeprefix("sha256:")
+        if not writer.has(sha256):
+            told = _told(chunks, came)
+            writer.add(told, sha256=sha256, size_bytes=size_bytes, what=f"image {reference}: {digest}")
+
+    return read_image(reference, sink=sink)
 
 
 def _papers(kit_dir: str, image: ImageChoice) -> tuple[ImageRecord | None, str | None]:

@@ -16,21 +16,34 @@ from kitctl.edge.docker_engine import image_id
 from kitctl.edge.kit_files import load_kit_texts, load_pin_texts
 from kitctl.edge.lock_file import Locks, read_locks
 from kitctl.errors import Exit, KitError
-from kitctl.kit.catalog import KitTexts, named_texts, resolve_stack
+from kitctl.kit.addon_images import IMAGES_FILE
+from kitctl.kit.catalog import (
+    KitTexts,
+    addon_images,
+    load_overlays,
+    named_texts,
+    pick_named_overlay,
+    resolve_stack,
+)
 from kitctl.kit.models_lock import LockState, ModelEntry, find_entry, require_proven
-from kitctl.kit.pins import text_hash
+from kitctl.kit.pins import Stage, text_hash
 from kitctl.kit.stack import Stack
 from kitctl.kit.yaml_reader import read_yaml
+from kitctl.plan.addons import addon_services
 from kitctl.plan.image_choice import choose_image
 from kitctl.plan.types import ImageChoice, Request
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """All that was asked for. ``ids``: the images' ids on this engine; ``wish``: one hash over everything."""
+    """All that was asked for. ``ids``: the images' ids on this engine; ``wish``: one hash over everything.
+
+    ``addons`` are the images of add-ons: what the plan asks the engine for, and the name under which it is loaded.
+    """
 
     stacks: tuple[BundleStack, ...]
     images: tuple[ImageChoice, ...]
+    addons: tuple[tuple[str, str], ...]
     ids: tuple[str, ...]
     entries: tuple[ModelEntry, ...]
     own_models: tuple[str, ...]
@@ -49,11 +62,14 @@ def wanted_of(kit_dir: str, args: argparse.Namespace, *, since: Bundle | None, p
     stacks = [resolve_stack(texts, name).stack for name in names]
     rows = [bundle_stack(kit_dir, stack, image=args.image) for stack in stacks]
     images = tuple({choice.reference: choice for _, choice in rows}.values())
+    on_gpus = any(stack.image.stage != Stage.CPU for stack in stacks)
+    addons = _addon_images(texts, tuple(args.add), on_gpus=on_gpus)
     entries = _entries(locks, stacks)
     found = Wanted(
         stacks=tuple(row for row, _ in rows),
         images=images,
-        ids=tuple(_proven_id(image) for image in images),
+        addons=addons,
+        ids=tuple(_proven_id(image) for image in (*images, *(_others(name) for name, _ in addons))),
         entries=entries,
         own_models=tuple(entry.repo for entry in entries if locks.is_users(entry.repo)),
         config=own_texts(texts, names),
@@ -74,14 +90,33 @@ def bundle_stack(kit_dir: str, stack: Stack, *, image: str | None) -> tuple[Bund
     return row, choice
 
 
+def _addon_images(texts: KitTexts, names: tuple[str, ...], *, on_gpus: bool) -> tuple[tuple[str, str], ...]:
+    """Exact reference and readable name of every image that the add-ons run, those that watch GPUs where there are any.
+
+    Raises KitError ``unknown-overlay``, ``addon-alone``, ``unknown-addon-image`` (exit 2).
+    """
+    known, images = load_overlays(texts), addon_images(texts)
+    overlays = [pick_named_overlay(known, name) for name in dict.fromkeys(names)]
+    services = addon_services(overlays, images, on_gpus=on_gpus)
+    readable = {image.exact: image.reference.partition("@")[0] for image in images.values()}
+    return tuple(dict.fromkeys((service.image, readable[service.image]) for service in services))
+
+
+def _others(reference: str) -> ImageChoice:
+    """An image that the kit does not build."""
+    return ImageChoice(reference=reference, release=None, stage="", name=None)
+
+
 def own_texts(texts: KitTexts, names: tuple[str, ...]) -> dict[str, str]:
-    """The user's own files that the stacks rest on: the stacks themselves, their parts, and every overlay."""
+    """The user's own files that the stacks rest on: the stacks themselves, their parts, every overlay and add-on."""
     stacks, parts = named_texts(texts, "stacks"), named_texts(texts, "parts")
     used = {part for name in names for part in _uses(stacks[name].text, stacks[name].source)}
     found = {f"stacks/{name}.yaml": stacks[name] for name in names}
     found |= {f"parts/{part}.yaml": parts[part] for part in used if part in parts}
     found |= {f"overlays/{name}.yaml": one for name, one in named_texts(texts, "overlays").items()}
-    return {path: one.text for path, one in sorted(found.items()) if one.is_users}
+    own = {path: one.text for path, one in sorted(found.items()) if one.is_users}
+    addons = {p: text for p, text in texts.user.items() if p == IMAGES_FILE or p.startswith("addons/")}
+    return own | dict(sorted(addons.items()))
 
 
 def _uses(text: str, source: str) -> list[str]:

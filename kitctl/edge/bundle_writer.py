@@ -43,6 +43,11 @@ class BundleWriter:
         except OSError as failed:
             raise disk_error(failed, self._folder / PART_FOLDER) from failed
 
+    @property
+    def folder(self) -> str:
+        """Where the bundle grows."""
+        return str(self._folder)
+
     def has(self, sha256: str) -> bool:
         """Whether the object needs no bytes any more: written, or in the older bundle."""
         if sha256 in self._held and sha256 not in self.objects:

@@ -49,7 +49,7 @@ PLANTED: dict[str, tuple[Change, str]] = {
     "a part in the manifest's place": (put("parts", 0, "path", "manifest.json"), "is not a plain path"),
     "a part named twice": (lambda t: t["parts"][1].update(path=t["parts"][0]["path"]), "is named twice"),
     "a stack that leaves its folder": (put("config", 0, "path", "stacks/../../x.yaml"), "is not a plain path"),
-    "a stack in a strange place": (put("config", 0, "path", "models.lock"), "is no stack, part or overlay"),
+    "a stack in a strange place": (put("config", 0, "path", "models.lock"), "is no stack, part, overlay or add-on"),
     "a part of another size": (put("parts", 0, "size_bytes", 7), "bytes and objects"),
     "a gap": (put("objects", 1, "offset_bytes", 5), "starts at 5"),
     "a negative size": (put("objects", 0, "size_bytes", -1), "Expected `int` >= 0"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from airgap.offline_host import OfflineHost, running_offline_host
-from kitctl_process import KitUser, new_user
+from kitctl_process import KitUser, docker, new_user
 from model_world import CONFIG, random_bytes, safetensors
 from tiny_kit import TinyKit, tiny_kit
 
@@ -227,6 +227,41 @@ def test_an_export_that_was_killed_goes_on(sender: Sender, tmp_path: Path) -> No
     again = sender.user.run(*words)
     assert (again.returncode, "going on behind" in again.stderr) == (0, True), again.stderr
     assert sender.user.json("bundle", "verify", str(folder))["ok"]
+
+
+EXTRA = """
+services:
+  extra:
+    init: true
+x-kitctl:
+  summary: an add-on
+  images: {extra: thing}
+"""
+
+
+def test_an_add_on_comes_with_its_images(
+    offline: OfflineHost, sender: Sender, stub: str, tmp_path: Path
+) -> None:
+    """The user's own overlay, and the image that it names, by digest where the engine keeps digests."""
+    digest = docker("image", "inspect", "--format", "{{.Id}}", stub)
+    user = receiver(offline, sender, tmp_path / "there")
+    keeps = "io.containerd" in offline.docker("info", "--format", "{{.DriverStatus}}")
+    pinned = f"  digest: {digest}\n" if keeps else ""
+    with new_user(tmp_path, KITCTL_KIT=str(sender.kit.folder)) as own:
+        own.write_config("overlays/extra.yaml", EXTRA)
+        own.write_config("addon-images.yaml", f"thing:\n  reference: {stub}\n{pinned}")
+        folder = tmp_path / "bundle"
+        words = ("bundle", "export", "cpu-demo", "--add", "extra", "-o", str(folder), "--no-kit")
+        body = own.json(*words)
+    assert body["images"] == [sender.kit.reference, stub]
+    done = kitctl(offline, user, "bundle", "import", str(folder))
+    assert done.returncode == 0, done.stderr
+    planned = json.loads(kitctl(offline, user, "plan", "cpu-demo", "--add", "extra", "--json").stdout)
+    codes = {finding["code"] for finding in planned["findings"]}
+    assert ("addon-image-missing" in codes, "addon-image-unlocked" in codes) == (False, not keeps)
+    assert planned["addon_services"][0]["image"].endswith(digest if keeps else stub)
+    for reference in (stub, sender.kit.reference):
+        offline.docker("image", "rm", "--force", reference)
 
 
 def test_what_is_not_here_is_not_exported(sender: Sender, tmp_path: Path) -> None:
