@@ -10,24 +10,26 @@ from pathlib import Path
 PASSWD = "root:x:0:0::/:/\nnobody:x:65534:65534::/:/\n"
 
 
-def import_program(tag: str, *, package: str, program: str, work: Path, also: tuple[str, ...] = ()) -> None:
-    """An image ``tag`` with ``/usr/bin/NAME`` of ``program``, a path inside ``package``, and its libraries.
+def import_program(tag: str, *, package: str, program: str, work: Path, name: str, owns: str = "") -> None:
+    """An image ``tag`` with ``program``, a path inside ``package``, as ``/usr/bin/NAME``, and its libraries.
 
-    Packages that this machine lacks are fetched and unpacked below ``work``; nothing is installed. ``also`` are further
-    paths of the package, taken with all that is below them.
+    Packages that this machine lacks are fetched and unpacked below ``work``; nothing is installed. ``owns`` is a folder
+    of nobody's.
     """
     root = unpack(package, work)
     libraries = _libraries(root / program, root)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        tar.add((root / program).resolve(), f"usr/bin/{Path(program).name}")
-        for name, path in libraries.items():
-            tar.add(path.resolve(), name.lstrip("/"))
-        for more in also:
-            tar.add(root / more, more)
+        tar.add((root / program).resolve(), f"usr/bin/{name}")
+        for place, path in libraries.items():
+            tar.add(path.resolve(), place.lstrip("/"))
         for folder in ("tmp", "etc", "run"):
             made = tarfile.TarInfo(folder)
             made.type, made.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(made)
+        if owns:
+            made = tarfile.TarInfo(owns)
+            made.type, made.mode, made.uid, made.gid = tarfile.DIRTYPE, 0o755, 65534, 65534
             tar.addfile(made)
         entry = tarfile.TarInfo("etc/passwd")
         entry.size = len(PASSWD)

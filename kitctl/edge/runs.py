@@ -14,6 +14,7 @@ import msgspec
 
 from kitctl.edge.environment import state_dir
 from kitctl.edge.files import write_atomic, writing
+from kitctl.edge.run_metrics import write_metrics
 from kitctl.watch.run_record import RunRecord, read_record, record_text
 
 RECORD = "record.json"
@@ -49,8 +50,9 @@ def write_project(folder: str, files: dict[str, str]) -> None:
 
 
 def save_record(record: RunRecord) -> None:
-    """Write the record into its folder, atomically."""
+    """Write the record into its folder, atomically, and its numbers for monitoring beside it."""
     write_atomic(str(Path(record.folder) / RECORD), record_text(record))
+    write_metrics(record)
 
 
 def has_record(folder: str) -> bool:

@@ -67,7 +67,9 @@ class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``flags`` are engine flags (underscored names) of this host kind, ``flags_above_tp2`` those for tensor
     parallel groups of more than two GPUs. ``settings`` hold where a stack is silent and replace its own in a
     rehearsal; ``leaves_out`` maps each stack setting that such a host cannot honour to the reason. ``images`` maps
-    each service that an add-on brings to its entry in ``addon-images.yaml``, ``publish`` names their ports.
+    each service that an add-on brings to its entry in ``addon-images.yaml``, ``publish`` names their ports, and
+    ``gpu_services`` are those that watch the reserved GPUs and are left out where there are none; ``needs`` are the
+    add-ons without which it makes no sense.
     """
 
     summary: str
@@ -80,6 +82,8 @@ class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     leaves_out: dict[str, str] = {}
     p2p_level: P2pLevel | None = None
     images: dict[str, str] = {}
+    gpu_services: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     publish: dict[str, PublishBlock] = {}
 
 

@@ -15,16 +15,39 @@ from kitctl.plan.types import AddonService, Endpoint, Plan, Request
 LOOPBACK_BIND = "127.0.0.1"
 
 
-def addon_services(overlays: Sequence[Overlay], images: Mapping[str, AddonImage]) -> tuple[AddonService, ...]:
-    """The services of ``overlays`` with their images. Raises KitError ``unknown-addon-image`` (exit 2)."""
+def addon_services(
+    overlays: Sequence[Overlay], images: Mapping[str, AddonImage], *, on_gpus: bool
+) -> tuple[AddonService, ...]:
+    """The services of ``overlays`` with their images; what watches GPUs only where the plan has some.
+
+    Raises KitError ``addon-alone``, ``unknown-addon-image`` (exit 2).
+    """
     found = []
     for overlay in overlays:
+        _require_needed(overlay, overlays)
         for service, name in overlay.block.images.items():
+            sees_gpus = service in overlay.block.gpu_services
+            if sees_gpus and not on_gpus:
+                continue
             if name not in images:
                 raise _unknown_image(overlay, service, name, images)
             image = images[name]
-            found.append(AddonService(name=service, image=image.exact, is_locked=image.is_locked))
+            found.append(
+                AddonService(name=service, image=image.exact, is_locked=image.is_locked, sees_gpus=sees_gpus)
+            )
     return tuple(found)
+
+
+def _require_needed(overlay: Overlay, overlays: Sequence[Overlay]) -> None:
+    names = {one.name for one in overlays}
+    lacking = [name for name in overlay.block.needs if name not in names]
+    if lacking:
+        raise KitError(
+            "addon-alone",
+            f"the add-on {overlay.name} makes no sense without {' and '.join(lacking)}",
+            remedy=" ".join(f"--add {name}" for name in (*lacking, overlay.name)),
+            exit_code=Exit.USAGE,
+        )
 
 
 def endpoints(overlays: Sequence[Overlay], serve: Serve, request: Request) -> tuple[Endpoint, ...]:

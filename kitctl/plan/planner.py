@@ -91,7 +91,9 @@ def compose_plan(
         api_key_file=request.api_key_file,
         tls_cert_file=request.tls_cert_file,
         tls_key_file=request.tls_key_file,
-        addon_services=addon_services(placement.overlays, kit.addon_images),
+        addon_services=addon_services(
+            placement.overlays, kit.addon_images, on_gpus=placement.gpus is not None
+        ),
         endpoints=ports,
         left_out=hosted.left_out,
         why=_reasons(request, hosted.resolved, placement, image),

@@ -91,11 +91,15 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class AddonService:
-    """A service that an add-on brings beside the engine, and the image that it runs."""
+    """A service that an add-on brings beside the engine, and the image that it runs.
+
+    ``sees_gpus``: it watches the plan's GPUs.
+    """
 
     name: str
     image: str
     is_locked: bool
+    sees_gpus: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,12 @@ def require_as_planned(config: Mapping[str, Any], plan: Plan) -> None:
     others = tuple(f"service {name} is not in the plan" for name in names if len(plan.overlays) == 1)
     others += tuple(_strange(addon.name, services.get(addon.name, {}), plan) for addon in plan.addon_services)
     others = tuple(line for line in others if line)
-    takers = tuple(f"service {name} asks for GPUs too" for name in names if _devices(services[name]))
+    watchers = {addon.name for addon in plan.addon_services if addon.sees_gpus}
+    takers = tuple(
+        f"service {name} asks for GPUs too"
+        for name in names
+        if _devices(services[name]) and name not in watchers
+    )
     if wrong or others or takers:
         raise KitError(
             "not-as-planned",

@@ -33,6 +33,9 @@ KEY_VARIABLE = "KITCTL_API_KEY_FILE"
 RESTART_AT_BOOT = "unless-stopped"
 RESTART_NEVER = "no"
 RESTART_ADDON = "on-failure"
+PROFILE_OFF = "off"
+INNER_NETWORK = "inner"
+"""Where the engine and the add-ons' services meet; it has no way out."""
 _LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PLAIN = re.compile(r"(--)?[A-Za-z/].*", re.DOTALL)
 
@@ -55,7 +58,7 @@ def render_compose(
     order = [*files, STACK_FILE]
     for overlay in overlays:
         files |= overlay.files
-    files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id))
+    files[STACK_FILE] = _yaml(stack_tree(plan, run_id=run_id, left_out=_left_out(plan, overlays)))
     files[".env"] = f"COMPOSE_PROJECT_NAME={plan.project}\nCOMPOSE_FILE={':'.join(order)}\n"
     return files | dict(key_files or {})
 
@@ -65,8 +68,14 @@ def key_files(api_key: str, launcher: str) -> dict[str, str]:
     return {KEY_FILE: f"{api_key}\n", LAUNCHER_FILE: launcher}
 
 
-def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
-    """``stack.yaml`` as a tree."""
+def _left_out(plan: Plan, overlays: tuple[Overlay, ...]) -> tuple[str, ...]:
+    """Services that an add-on's file names and this plan has no use for."""
+    used = {service.name for service in plan.addon_services}
+    return tuple(name for overlay in overlays for name in overlay.block.images if name not in used)
+
+
+def stack_tree(plan: Plan, *, run_id: str = "", left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    """``stack.yaml`` as a tree. ``left_out`` are services of overlays that do not run."""
     serve = plan.stack.serve
     service: dict[str, Any] = {
         "image": plan.image.reference,
@@ -85,7 +94,8 @@ def stack_tree(plan: Plan, *, run_id: str = "") -> dict[str, Any]:
         service["read_only"] = False
     service |= _devices(plan) | _secret(plan)
     service = on_host_network(service, plan)
-    tree: dict[str, Any] = {"services": {SERVICE: service, **_addons(plan)}}
+    off = {name: {"image": "none", "profiles": [PROFILE_OFF]} for name in left_out}
+    tree: dict[str, Any] = {"services": {SERVICE: service, **_addons(plan), **off}}
     volumes = {m.source: {"name": m.source} for m in plan.mounts if m.kind == "volume"}
     if volumes:
         tree["volumes"] = volumes
@@ -109,7 +119,8 @@ def _addons(plan: Plan) -> dict[str, Any]:
         services[addon.name] = {
             "image": addon.image,
             "restart": RESTART_AT_BOOT if plan.boot else RESTART_ADDON,
-            "ports": [_port(one.bind, one.port, one.container_port) for one in ends],
+            **({"ports": [_port(one.bind, one.port, one.container_port) for one in ends]} if ends else {}),
+            **(_devices(plan) if addon.sees_gpus else {}),
         }
         if any(one.scope is Scope.PUBLIC for one in ends):
             wanted = [TLS_FILE, *([KEY_FILE] if plan.api_key_file else [])]
@@ -118,11 +129,12 @@ def _addons(plan: Plan) -> dict[str, Any]:
 
 
 def _engine_port(plan: Plan) -> dict[str, Any]:
-    """None where an add-on stands in the engine's place."""
+    """The engine's port and networks: no port, and no way out, where an add-on stands in its place."""
     own = plan.published
     if stands_for_engine(plan.endpoints):
-        return {}
-    return {"ports": [_port(own.bind, own.port, own.container_port)]}
+        return {"networks": [INNER_NETWORK]}
+    networks = {"networks": ["default", INNER_NETWORK]} if plan.addon_services else {}
+    return {"ports": [_port(own.bind, own.port, own.container_port)], **networks}
 
 
 def _port(bind: str, port: int, container_port: int) -> dict[str, Any]:

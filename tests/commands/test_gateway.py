@@ -58,7 +58,7 @@ class Face:
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HAProxy as Debian packages it, in an image of its own."""
     work = tmp_path_factory.mktemp("haproxy")
-    import_program(IMAGE, package="haproxy", program="usr/sbin/haproxy", work=work)
+    import_program(IMAGE, package="haproxy", program="usr/sbin/haproxy", work=work, name="haproxy")
     yield IMAGE
     docker("rmi", "-f", IMAGE)
 

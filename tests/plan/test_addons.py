@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from planned import planned, rendered
+from planned import PCIE, host, planned, rendered
 
 from kitctl.errors import KitError
 from kitctl.finding import Severity
 from kitctl.plan.addons import check_addon_images
 from kitctl.plan.own_checks import check_plan
 from kitctl.plan.types import Plan
+from kitctl.render.as_planned import require_as_planned
 
 KEYS = {"api_key_file": "/key", "tls_cert_file": "/c.pem", "tls_key_file": "/k.pem"}
 
@@ -38,9 +42,60 @@ def test_the_engine_publishes_nothing_and_is_on_the_inner_network_alone() -> Non
         ("10.0.0.7", "8443"),
         ("127.0.0.1", "30001"),
     ]
-    assert overlay["services"]["engine"]["networks"] == ["inner"]
+    assert stack["engine"]["networks"] == ["inner"]
     assert overlay["networks"]["inner"] == {"internal": True}
     assert {"gateway-haproxy.cfg", "gateway-routes.lst"} <= set(files)
+
+
+def test_monitoring_alone_leaves_the_engine_its_port_and_the_gateways_isolation_holds_with_it() -> None:
+    alone = planned("cpu-demo", addons=("monitoring",))
+    engine = yaml.safe_load(rendered(alone)["stack.yaml"])["services"]["engine"]
+    assert (engine["networks"], len(engine["ports"])) == (["default", "inner"], 1)
+    both = planned("cpu-demo", addons=("monitoring", "gateway"), **KEYS)
+    engine = yaml.safe_load(rendered(both)["stack.yaml"])["services"]["engine"]
+    assert (engine["networks"], "ports" in engine) == (["inner"], False)
+
+
+def test_what_watches_gpus_runs_where_some_are_reserved_and_sees_those_alone() -> None:
+    on_cpu, on_gpus = (
+        planned("cpu-demo", addons=("monitoring",)),
+        planned("tp8", host(PCIE), addons=("monitoring",)),
+    )
+    assert "dcgm" not in {service.name for service in on_cpu.addon_services}
+    off = yaml.safe_load(rendered(on_cpu)["stack.yaml"])["services"]["dcgm"]
+    assert off == {"image": "none", "profiles": ["off"]}
+    services = yaml.safe_load(rendered(on_gpus)["stack.yaml"])["services"]
+    assert services["dcgm"]["deploy"] == services["engine"]["deploy"]
+    assert "deploy" not in services["prometheus"]
+
+
+def test_a_dashboard_without_monitoring_is_refused_with_the_words_to_type() -> None:
+    with pytest.raises(KitError) as refused:
+        planned("cpu-demo", addons=("dashboard",))
+    assert (refused.value.code, refused.value.remedy) == ("addon-alone", "--add monitoring --add dashboard")
+
+
+@pytest.mark.docker
+def test_compose_merges_every_addon_as_planned(tmp_path: Path) -> None:
+    """``docker compose config`` needs the docker command and no engine."""
+    for name, plan in {
+        "cpu": planned("cpu-demo", addons=("monitoring", "gateway"), **KEYS),
+        "gpus": planned("tp8", host(PCIE), addons=("monitoring", "gateway"), **KEYS),
+        "cdi": planned("tp8", host(PCIE, driver="cdi"), addons=("monitoring", "dashboard")),
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, text in {**rendered(plan), "api-key": "k", "tls.pem": "t", "serve_with_key.py": ""}.items():
+            (folder / file).write_text(text)
+        argv = ["docker", "compose", "--project-directory", str(folder), "config", "--format", "json"]
+        done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        merged = json.loads(done.stdout)
+        require_as_planned(merged, plan)
+        assert merged["networks"]["inner"]["internal"] is True
+        for service in merged["services"].values():
+            assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+            assert service["security_opt"] == ["no-new-privileges:true"]
 
 
 def test_without_key_and_certificate_it_is_refused() -> None:
