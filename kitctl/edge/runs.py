@@ -15,6 +15,7 @@ import msgspec
 from kitctl.edge.environment import state_dir
 from kitctl.edge.files import write_atomic, writing
 from kitctl.edge.run_metrics import write_metrics
+from kitctl.errors import KitError
 from kitctl.watch.run_record import RunRecord, read_record, record_text
 
 RECORD = "record.json"
@@ -50,9 +51,10 @@ def write_project(folder: str, files: dict[str, str]) -> None:
 
 
 def save_record(record: RunRecord) -> None:
-    """Write the record into its folder, atomically, and its numbers for monitoring beside it."""
+    """Write the record into its folder, atomically; its numbers for monitoring beside it, where that is possible."""
     write_atomic(str(Path(record.folder) / RECORD), record_text(record))
-    write_metrics(record)
+    with suppress(KitError):
+        write_metrics(record)
 
 
 def has_record(folder: str) -> bool:
@@ -91,7 +93,8 @@ def latest_record(project: str) -> RunRecord | None:
 
 def sweep_halves(project: str) -> None:
     """Remove what a killed process left beside the files of the project's runs: written, and never renamed."""
-    for path in (Path(state_dir()) / "runs").glob(f"*-{project}-*/.*"):
+    root = Path(state_dir()) / "runs"
+    for path in (*root.glob(f"*-{project}-*/.*"), *root.glob(f"*-{project}-*/metrics/.*")):
         with suppress(OSError):
             if _HALF.fullmatch(path.name) and abs(time.time() - path.stat().st_mtime) > _HALF_AGE_S:
                 path.unlink()

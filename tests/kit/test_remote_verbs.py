@@ -10,8 +10,8 @@ from kitctl.kit.remote_verbs import Kind, read_remote_book
 
 BOOK = read_remote_book(package_text("remote.toml"))
 PATHS_OF_THE_HOST = {
-    "store", "api_key_file", "ca_file", "tls_cert", "tls_key", "kit", "host", "image", "model", "stack", "stacks", "url",
-    "path", "exec", "as", "python", "name",
+    "store", "api_key_file", "ca_file", "tls_cert", "tls_key", "kit", "host", "image", "model", "stack", "stacks",
+    "url", "path", "exec", "as", "python", "name",
 }  # fmt: skip
 """Options that name something on the host, or nothing on a disk, for all verbs."""
 BUNDLES = {"output", "since", "bundle", "base"}
