@@ -12,6 +12,7 @@ from kitctl.commands.models_common import store_of
 from kitctl.edge.bundle_images import adopt_image, engine_root, is_on_engine
 from kitctl.edge.bundle_place import missing_files, place_model
 from kitctl.edge.docker_client import require_engine
+from kitctl.edge.docker_engine import image_id
 from kitctl.edge.files import absolute
 from kitctl.edge.gauge import Gauge, telling
 from kitctl.edge.kit_files import find_kit
@@ -119,7 +120,10 @@ def _take_in(
     for image in proven.bundle.manifest.images:
         is_new = image in todo.images
         if is_new:
-            context.say(f"image: loading {image.reference}")
+            other = image_id(image.reference)
+            context.say(
+                f"image: loading {image.reference}{f', which replaces {other} here' if other else ''}"
+            )
         adopt_image(image, proven.objects, load=is_new)
 
 

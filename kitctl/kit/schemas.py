@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kitctl.kit.addon_images import AddonImage
 from kitctl.kit.campaign import campaign_schema
 from kitctl.kit.overlay import _FORBIDDEN as FORBIDDEN
 from kitctl.kit.overlay import OverlayBlock
@@ -69,6 +70,14 @@ def overlay_file_schema() -> Schema:
     }
 
 
+def addon_images_schema() -> Schema:
+    """``addon-images.yaml``: the images of add-ons by name."""
+    schema = _plain(msgspec.json.schema(dict[str, AddonImage]))
+    digest = schema["$defs"]["AddonImage"]["properties"]["digest"]
+    digest["anyOf"] = [{"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"}, {"type": "null"}]
+    return {"$schema": DIALECT, "title": "The images of add-ons by name", **schema}
+
+
 def campaign_file_schema() -> Schema:
     """A campaign file."""
     schema = {"$schema": DIALECT, **_plain(campaign_schema())}
@@ -77,6 +86,7 @@ def campaign_file_schema() -> Schema:
 
 
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {
+    "addon-images": addon_images_schema,
     "campaign": campaign_file_schema,
     "overlay": overlay_file_schema,
     "part": part_file_schema,

@@ -229,6 +229,64 @@ def test_an_export_that_was_killed_goes_on(sender: Sender, tmp_path: Path) -> No
     assert sender.user.json("bundle", "verify", str(folder))["ok"]
 
 
+def peak_rss_bytes(user: KitUser, words: tuple[str, ...]) -> int:
+    """The most memory that ``kitctl WORDS`` held at once."""
+    code = (
+        "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); "
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    argv = [sys.executable, "-c", code, sys.executable, "-m", "kitctl", *words]
+    done = subprocess.run(argv, env=user.env, cwd=user.home, capture_output=True, text=True, check=True)
+    code_text, kib = done.stdout.split()
+    assert code_text == "0", done.stderr
+    return int(kib) * 1024
+
+
+def test_a_large_model_takes_little_memory_and_a_killed_import_goes_on(
+    sender: Sender, stub: str, tmp_path: Path
+) -> None:
+    """600 MB go in and out with less than a third of that in memory; killed midway, nothing counts as there."""
+    size, own = 600_000_000, sender.user
+    model = tmp_path / "large"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    row = {"layer": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    head = json.dumps(row).encode()
+    with (model / "model.safetensors").open("wb") as weights:
+        weights.write(len(head).to_bytes(8, "little") + head)
+        weights.truncate(8 + len(head) + size)
+    assert own.run("models", "add", str(model), "--name", "org/large").returncode == 0
+    own.write_config("stacks/large.yaml", "summary: large\nmodel: org/large\nimage: {stage: cpu}\n")
+    folder = tmp_path / "bundle"
+    words = (
+        "bundle",
+        "export",
+        "large",
+        "--image",
+        stub,
+        "-o",
+        str(folder),
+        "--no-kit",
+        "--part-size",
+        "250M",
+    )
+    assert peak_rss_bytes(own, words) < size // 3
+    with new_user(tmp_path / "there", KITCTL_KIT=str(sender.kit.folder)) as user:
+        user.home.mkdir()
+        running = user.start("bundle", "import", str(folder))
+        deadline = time.monotonic() + 60
+        while not list((user.home / "store").rglob("*.kitctl-part")):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        running.process.send_signal(signal.SIGKILL)
+        running.process.communicate()
+        snapshots = [path for path in (user.home / "store").rglob("snapshots/*/*")]
+        assert (snapshots, list((user.home / "config").rglob("*.yaml"))) == ([], [])
+        assert peak_rss_bytes(user, ("bundle", "import", str(folder))) < size // 3
+        assert user.json("verify", "large", "--only", "model", "--deep")["ok"]
+        assert not list((user.home / "store").rglob("*.kitctl-part"))
+
+
 EXTRA = """
 services:
   extra:

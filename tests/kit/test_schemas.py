@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitctl.errors import KitError
+from kitctl.kit.addon_images import read_addon_images
 from kitctl.kit.campaign import read_campaign
 from kitctl.kit.catalog import KitTexts, resolve_stack
 from kitctl.kit.overlay import read_overlay
@@ -24,13 +25,14 @@ from kitctl.kit.yaml_reader import read_yaml
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "compose" / "schemas"
 FOLDERS = {"stack": "stacks", "part": "parts", "overlay": "overlays", "campaign": "campaigns"}
-FILES = [
+FILES = [("addon-images", ROOT / "compose" / "addon-images.yaml")] + [
     (kind, path)
     for kind, name in FOLDERS.items()
     for path in sorted((ROOT / "compose" / name).glob("*.yaml"))
 ]
 STACK = {"summary": "a", "model": "x/y", "image": {"stage": "cpu"}}
 OVERLAY = {"services": {"engine": {"environment": {"A": "1"}}}, "x-kitctl": {"summary": "a"}}
+IMAGES = {"haproxy": {"reference": "haproxy:3.0", "digest": "sha256:" + "a" * 64}}
 CAMPAIGN = {"summary": "a", "stacks": ["tp8"], "loads": [{"concurrency": [1]}]}
 
 
@@ -47,6 +49,8 @@ def kit_accepts(kind: str, tree: Any) -> bool:
             resolve_stack(KitTexts(kit={}, user={"stacks/s.yaml": text}), "s")
         elif kind == "overlay":
             read_overlay("o", read_yaml(text, source="o"), source="o", text=text)
+        elif kind == "addon-images":
+            read_addon_images(text, source="i")
         else:
             read_campaign(text, source="c")
     except KitError:
@@ -72,7 +76,9 @@ def test_every_file_of_the_kit_validates(kind: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "path"), [one for one in FILES if one[0] != "overlay"], ids=lambda v: getattr(v, "stem", v)
+    ("kind", "path"),
+    [one for one in FILES if one[0] in ("stack", "part", "campaign")],
+    ids=lambda v: getattr(v, "stem", v),
 )
 def test_the_kits_files_tell_editors_their_schema(kind: str, path: Path) -> None:
     assert path.read_text().splitlines()[0] == f"# yaml-language-server: $schema=../schemas/{kind}.json"
@@ -119,6 +125,10 @@ PLANTED: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
     ("overlay", put("services", "engine", "environment", {"A": None})),
     ("overlay", put("services", "engine", "environment", {"A": True})),
     ("overlay", put("services", "engine", "environment", ["A=1"])),
+    ("addon-images", put("haproxy", "haproxy:3.0")),
+    ("addon-images", put("haproxy", "digest", "sha256:abc")),
+    ("addon-images", put("haproxy", "tag", "3.0")),
+    ("addon-images", lambda tree: tree["haproxy"].pop("reference")),
     ("campaign", put("stacks", [])),
     ("campaign", put("repeats", 0)),
     ("campaign", put("loads", [])),
@@ -128,7 +138,7 @@ PLANTED: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
 ]  # fmt: skip
 OF_SERVICES = ("images", "publish")
 """Settings that must agree with the services of the same file, which no schema tells."""
-SOUND = {"stack": STACK, "overlay": OVERLAY, "campaign": CAMPAIGN}
+SOUND = {"stack": STACK, "overlay": OVERLAY, "campaign": CAMPAIGN, "addon-images": IMAGES}
 
 
 @pytest.mark.parametrize("kind", SOUND)
@@ -155,6 +165,8 @@ VALUES = st.one_of(
 def paths_of(kind: str) -> list[tuple[str, ...]]:
     """Dotted paths of all settings that the schema names, two levels deep."""
     schema = SCHEMAS[kind]()
+    if kind == "addon-images":
+        return [("haproxy",), ("haproxy", "reference"), ("haproxy", "digest")]
     if kind == "overlay":
         block = schema["$defs"]["OverlayBlock"]["properties"]
         return [*(("x-kitctl", key) for key in block), ("services", "engine", "environment"), ("services",)]
