@@ -103,7 +103,7 @@ class Overlay:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
-_FORBIDDEN = ("command", "devices", "volumes", "ports", "gpus", "deploy", "image", "entrypoint")
+FORBIDDEN_KEYS = ("command", "devices", "volumes", "ports", "gpus", "deploy", "image", "entrypoint")
 
 
 def read_overlay(
@@ -127,7 +127,7 @@ def read_overlay(
     )
     services = _map_at(tree, "services", source)
     service = _map_at(services, "engine", f"{source}: services")
-    wrong = [key for key in _FORBIDDEN if key in service]
+    wrong = [key for key in FORBIDDEN_KEYS if key in service]
     if wrong:
         raise _forbidden_key(source, wrong[0])
     _check_addon(block, services, source)

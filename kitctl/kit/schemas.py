@@ -13,8 +13,7 @@ import msgspec
 
 from kitctl.kit.addon_images import AddonImage
 from kitctl.kit.campaign import campaign_schema
-from kitctl.kit.overlay import _FORBIDDEN as FORBIDDEN
-from kitctl.kit.overlay import OverlayBlock
+from kitctl.kit.overlay import FORBIDDEN_KEYS, OverlayBlock
 from kitctl.kit.stack import Stack
 
 Schema = dict[str, Any]
@@ -49,7 +48,7 @@ def overlay_file_schema() -> Schema:
     scalar = {"anyOf": [{"type": "string", "pattern": _NO_VARIABLE}, {"type": "number"}]}
     forbidden = {
         key: {"not": {}, "description": "Stands in the rendered stack alone: compose merges it wrongly"}
-        for key in FORBIDDEN
+        for key in FORBIDDEN_KEYS
     }
     engine = {
         "type": ["object", "null"],

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from airgap.offline_host import OfflineHost, running_offline_host
-from kitctl_process import KitUser, docker, new_user
+from kitctl_process import KIT, KitUser, docker, new_user
 from model_world import CONFIG, random_bytes, safetensors
 from tiny_kit import TinyKit, tiny_kit
 
@@ -115,6 +115,33 @@ def test_a_damaged_bundle_changes_nothing(offline: OfflineHost, sender: Sender, 
     assert (gone.returncode, f"lacks parts/{part.name}" in gone.stderr) == (5, True)
     other = kitctl(offline, user, "bundle", "import", str(sender.bundle), "--digest", "0" * 64)
     assert (other.returncode, "(bundle-other)" in other.stderr) == (5, True)
+    assert taken(offline, user, sender) == []
+
+
+ROT = """
+import sys
+from pathlib import Path
+from kitctl.edge.bundle_images import adopt_image
+from kitctl.edge.bundle_reader import Objects, open_bundle, prove_bundle
+from kitctl.errors import KitError
+bundle = open_bundle(sys.argv[1])
+prove_bundle(bundle, came=lambda count: None)
+for part in Path(sys.argv[1]).glob("parts/*"):
+    part.write_bytes(bytes(part.stat().st_size))
+try:
+    adopt_image(bundle.manifest.images[0], Objects(bundle, ()), load=True)
+except KitError as wrong:
+    print(wrong.code)
+"""
+
+
+def test_a_layer_that_rots_after_the_proof_makes_no_image(
+    offline: OfflineHost, sender: Sender, tmp_path: Path
+) -> None:
+    user, copy = receiver(offline, sender, tmp_path / "there"), tmp_path / "bundle"
+    shutil.copytree(sender.bundle, copy)
+    done = offline.run([sys.executable, "-c", ROT, str(copy)], env=user.env, cwd=KIT)
+    assert done.stdout.strip() == "bundle-damaged", done.stderr
     assert taken(offline, user, sender) == []
 
 
