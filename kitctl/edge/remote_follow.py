@@ -70,6 +70,21 @@ def follow_job(host: SshHost, job: Job, *, times: LineTimes, say: Callable[[str]
     when the first try fails, ``line-lost`` and ``remote-job-lost`` later (all exit 10).
     """
     heard = _Heard()
+    try:
+        code = _keep_following(host, job, heard, times=times, say=say)
+    except KeyboardInterrupt:
+        if heard.has_begun:
+            say(
+                f"left {host.destination}; what was begun there {'is ending' if heard.is_stopping else 'goes on'}"
+            )
+        raise
+    return Followed(exit_code=code, ports=tuple(dict.fromkeys(heard.ports)))
+
+
+def _keep_following(
+    host: SshHost, job: Job, heard: _Heard, *, times: LineTimes, say: Callable[[str], None]
+) -> int:
+    """The job's exit code, over as many lines as it takes."""
     keys = _keys(job.extras)
     dropped_s: float | None = None
     pause_s = 1.0
@@ -79,8 +94,7 @@ def follow_job(host: SshHost, job: Job, *, times: LineTimes, say: Callable[[str]
                 if dropped_s is not None:
                     say(f"line: {host.destination} answers again")
                 dropped_s, pause_s = None, 1.0
-                code = _follow(line, host, job, heard, times=times, say=say)
-                return Followed(exit_code=code, ports=tuple(dict.fromkeys(heard.ports)))
+                return _follow(line, host, job, heard, times=times, say=say)
         except (LineDroppedError, KitError) as lost:
             if not heard.has_begun and isinstance(lost, LineDroppedError):
                 raise agent_failed(host, str(lost)) from lost
@@ -163,6 +177,8 @@ def _follow(
         "err": heard.at["e"],
     }
     line.send_header(header, b"" if heard.has_begun else job.carried)
+    if heard.is_stopping:
+        line.send(b"stop\n")
     frames = line.frames(silent_s=times.silent_s)
     while True:
         try:

@@ -143,7 +143,7 @@ def lay_down(folder: Path, header: dict[str, Any], carried: bytes) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     (folder / CARRIED).write_text(json.dumps(options))
     (folder / "laid.json").write_text(json.dumps(_hashes(folder)))
-    job = {"argv": header["argv"], "since": time.strftime("%H:%M:%S")}
+    job = {"argv": header["argv"], "since": time.strftime("%Y-%m-%d %H:%M:%S")}
     (folder / "job.json").write_text(json.dumps(job))
 
 

@@ -157,9 +157,10 @@ def test_the_terminal_dies_and_the_same_command_follows_again(
     running.end()
     done = far_user.run(*up(far_user, stub, *SLOW))
     assert done.returncode == 0, done.stderr
-    first, *said = done.stderr.splitlines()
+    first, *said = [line for line in done.stderr.splitlines() if not line.startswith("remote: ")]
     assert re.fullmatch(
-        rf"the same command runs on root@{remote_host.alias} since \d\d:\d\d:\d\d; following it", first
+        rf"the same command runs on root@{remote_host.alias} since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d; following it",
+        first,
     )
     assert phases_said(said) == PHASES
     assert far_user.run("down", "cpu-demo", "--name", far_user.name).returncode == 0
@@ -174,6 +175,23 @@ def test_ctrl_c_stops_what_was_begun_there(far_user: KitUser, remote_host: Remot
     assert running.end() == 130
     assert "interrupted" in running.said
     assert (there(remote_host, far_user), jobs(remote_host)) == ([], [])
+
+
+def test_ctrl_c_while_the_line_is_down_leaves_the_work(
+    far_user: KitUser, remote_host: RemoteHost, stub: str
+) -> None:
+    running = far_user.start(*up(far_user, stub, *SLOW))
+    running.wait_for("started ...")
+    remote_host.pull_cable()
+    try:
+        running.wait_for("does not answer")
+        running.send(signal.SIGINT)
+        assert running.end() == 130
+    finally:
+        remote_host.plug_cable()
+    assert f"left root@{remote_host.alias}; what was begun there goes on" in running.said
+    assert far_user.run(*up(far_user, stub, *SLOW)).returncode == 0
+    assert far_user.run("down", "cpu-demo", "--name", far_user.name).returncode == 0
 
 
 def test_a_crash_there_is_told_here(far_user: KitUser, remote_host: RemoteHost, stub: str) -> None:
