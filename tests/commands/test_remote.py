@@ -223,7 +223,7 @@ def test_kitctl_is_killed_there(far_user: KitUser, remote_host: RemoteHost, stub
 def test_logs_into_a_pipe_that_closes(far_user: KitUser, remote_host: RemoteHost, stub: str) -> None:
     running = far_user.start(*up(far_user, stub, *SLOW))
     running.wait_for("started ...")
-    argv = f"{sys.executable} -m kitctl logs cpu-demo --name {far_user.name} -f | head -1"
+    argv = f"{sys.executable} -m kitctl logs cpu-demo --name {far_user.name} -f -q | head -1"
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     logs = subprocess.Popen(["sh", "-c", argv], env=far_user.env, cwd=far_user.home, **piped)
     out, err = logs.communicate(timeout=60)
