@@ -15,7 +15,7 @@ from kitctl.bundle.manifest import (
     manifest_text,
     sums_text,
 )
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import write_atomic, writing
 from kitctl.edge.package_data import package_text
 from kitctl.edge.process import run_process
 from kitctl.edge.remote_pack import requirements
@@ -33,25 +33,29 @@ def write_kit(folder: str, *, pythons: tuple[str, ...]) -> None:
     Raises KitError ``not-installed`` (exit 2), ``package-changed``, ``kit-wheels`` (exit 5).
     """
     kit = Path(folder) / KIT_FOLDER
-    kit.mkdir(parents=True, exist_ok=True)
-    for old in kit.iterdir():
-        old.unlink()
     needed = requirements(frozenset())
-    names = ["kitctl", *needed]
-    for name in names:
-        pack_wheel(name, str(kit))
+    with writing(str(kit)):
+        kit.mkdir(parents=True, exist_ok=True)
+        for old in kit.iterdir():
+            old.unlink()
+        for name in ("kitctl", *needed):
+            pack_wheel(name, str(kit))
     for python in pythons:
         _fetch(needed, python, kit)
+    write_atomic(str(kit / "requirements.txt"), _requirements(kit))
+    write_atomic(str(kit / "install.sh"), package_text("bundle_install.sh"), mode=0o755)
+
+
+def _requirements(kit: Path) -> str:
+    """One line a distribution, with the hash of each of its wheels: pip installs nothing else."""
     wheels: dict[str, list[str]] = {}
     for wheel in sorted(kit.glob("*.whl")):
         distribution, version = wheel.name.split("-")[:2]
         wheels.setdefault(f"{distribution}=={version}", []).append(_sha256(wheel))
-    text = "".join(
+    return "".join(
         " ".join((requirement, *(f"--hash=sha256:{digest}" for digest in digests))) + "\n"
         for requirement, digests in sorted(wheels.items())
     )
-    write_atomic(str(kit / "requirements.txt"), text)
-    write_atomic(str(kit / "install.sh"), package_text("bundle_install.sh"), mode=0o755)
 
 
 def write_readme(folder: str) -> None:

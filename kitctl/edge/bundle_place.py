@@ -119,7 +119,7 @@ def _write(
 def hash_both(path: str, file: LockedFile) -> str:
     """The sha256 of a file whose lock knows only its git blob id, which is proven on the way.
 
-    Raises KitError ``bundle-source-changed`` (exit 5), OSError.
+    Raises KitError ``bundle-source-changed``, ``file-unreadable`` (exit 5).
     """
     own, plain = new_hash(file), hashlib.sha256()
     for chunk in file_chunks(path):
@@ -137,10 +137,18 @@ def hash_both(path: str, file: LockedFile) -> str:
 
 
 def file_chunks(path: str) -> Iterator[bytes]:
-    """The file's bytes in chunks of 1 MiB. Raises OSError."""
-    with Path(path).open("rb", buffering=0) as handle:
-        while chunk := handle.read(1024**2):
-            yield chunk
+    """The file's bytes in chunks of 1 MiB. Raises KitError ``file-unreadable`` (exit 5)."""
+    try:
+        with Path(path).open("rb", buffering=0) as handle:
+            while chunk := handle.read(1024**2):
+                yield chunk
+    except OSError as refused:
+        raise KitError(
+            "file-unreadable",
+            f"{path} cannot be read: {refused.strerror}",
+            remedy="see that you may read it and that its disk is well (dmesg), then run the export again",
+            exit_code=Exit.FETCH,
+        ) from refused
 
 
 def _other_file(file: LockedFile) -> KitError:

@@ -52,7 +52,16 @@ class Bundle:
 
 def is_bundle(folder: str) -> bool:
     """Whether the folder holds a bundle that was finished."""
-    return (Path(folder) / MANIFEST_NAME).exists()
+    return _is_there(Path(folder) / MANIFEST_NAME)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has this name, a link that leads nowhere too; false for what may not be looked at."""
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
 
 
 def open_bundle(folder: str, *, digest: str | None = None) -> Bundle:
@@ -62,7 +71,7 @@ def open_bundle(folder: str, *, digest: str | None = None) -> Bundle:
     ``bundle-bad-manifest``, ``bundle-other`` (exit 5).
     """
     root = Path(folder)
-    if not (root / MANIFEST_NAME).exists():
+    if not is_bundle(folder):
         raise _no_manifest(root)
     text = _read_small(root, MANIFEST_NAME)
     found = digest_of(text)
@@ -187,9 +196,9 @@ def _look_at(bundle: Bundle, file: BundleFile) -> None:
 
 @contextmanager
 def _open(folder: str, path: str) -> Iterator[int]:
-    """A file of the bundle, never through a link."""
+    """A file of the bundle, never through a link; a pipe in its place is not waited for."""
     try:
-        handle = os.open(Path(folder) / path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        handle = os.open(Path(folder) / path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as refused:
         raise unsafe(folder, f"{path} cannot be opened as a plain file: {refused.strerror}") from refused
     try:
@@ -217,7 +226,7 @@ def _read_span(folder: str, span: Span) -> Iterator[bytes]:
 
 def _read_small(root: Path, name: str) -> bytes:
     path = root / name
-    if not path.exists() and not path.is_symlink():
+    if not _is_there(path):
         raise damaged(str(root), f"{name} is missing", ())
     with _open(str(root), name) as handle:
         seen = os.fstat(handle)
@@ -228,7 +237,7 @@ def _read_small(root: Path, name: str) -> bytes:
 
 
 def _no_manifest(root: Path) -> KitError:
-    if (root / JOURNAL_NAME).exists() or (root / PART_FOLDER).is_dir():
+    if _is_there(root / JOURNAL_NAME) or _is_there(root / PART_FOLDER):
         return KitError(
             "bundle-unfinished",
             f"{root} holds an export that did not end: it has no {MANIFEST_NAME}",

@@ -126,7 +126,12 @@ def make_fifo(bundle: Path) -> None:
     os.mkfifo(bundle / "README.txt")
 
 
-@pytest.mark.parametrize("change", [link_part, link_folder, link_manifest, make_fifo])
+def make_manifest_fifo(bundle: Path) -> None:
+    (bundle / "manifest.json").unlink()
+    os.mkfifo(bundle / "manifest.json")
+
+
+@pytest.mark.parametrize("change", [make_manifest_fifo, link_part, link_folder, link_manifest, make_fifo])
 def test_links_and_devices_are_refused(bundle: Path, change: Callable[[Path], None]) -> None:
     change(bundle)
     assert refused(bundle).code == "bundle-unsafe"
