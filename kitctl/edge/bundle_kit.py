@@ -51,7 +51,7 @@ def _requirements(kit: Path) -> str:
     wheels: dict[str, list[str]] = {}
     for wheel in sorted(kit.glob("*.whl")):
         distribution, version = wheel.name.split("-")[:2]
-        wheels.setdefault(f"{distribution}=={version}", []).append(_sha256(wheel))
+        wheels.setdefault(f"{distribution.lower()}=={version}", []).append(_sha256(wheel))
     return "".join(
         " ".join((requirement, *(f"--hash=sha256:{digest}" for digest in digests))) + "\n"
         for requirement, digests in sorted(wheels.items())
