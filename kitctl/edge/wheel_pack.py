@@ -66,8 +66,28 @@ def _source_files(found: metadata.Distribution) -> dict[str, bytes] | None:
         place = root / source
         inner = [place] if place.is_file() else _below(place)
         for path in inner:
-            plain_name = re.sub(r"[-_.]+", "_", found.metadata["Name"]).lower()
-    name = f"{plain_name}-{found.version}-{_tag(files[f'{info}/WHEEL'])}.whl"
+            name = target if path == place else f"{target}/{path.relative_to(place)}"
+            files[name] = path.read_bytes()
+    info = _info_folder(found)
+    for name in ("METADATA", "entry_points.txt"):
+        text = found.read_text(name)
+        if text is not None:
+            files[f"{info}/{name}"] = text.encode()
+    files[f"{info}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: kitctl\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    return files
+
+
+def _below(folder: Path) -> list[Path]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in found if not _SKIPPED & set(path.parts)]
+
+
+def _write(found: metadata.Distribution, files: dict[str, bytes], folder: Path) -> Path:
+    """The wheel: sorted, with one time for all, so that the same files give the same bytes."""
+    info = _info_folder(found)
+    name = f"{re.sub(r'[-_.]+', '_', found.metadata['Name']).lower()}-{found.version}-{_tag(files[f'{info}/WHEEL'])}.whl"
     rows = [f"{path},sha256={_hash(content)},{len(content)}\n" for path, content in sorted(files.items())]
     record = "".join([*rows, f"{info}/RECORD,,\n"]).encode()
     path = folder / name
