@@ -87,7 +87,8 @@ def _below(folder: Path) -> list[Path]:
 def _write(found: metadata.Distribution, files: dict[str, bytes], folder: Path) -> Path:
     """The wheel: sorted, with one time for all, so that the same files give the same bytes."""
     info = _info_folder(found)
-    name = f"{re.sub(r'[-_.]+', '_', found.metadata['Name']).lower()}-{found.version}-{_tag(files[f'{info}/WHEEL'])}.whl"
+    plain_name = re.sub(r"[-_.]+", "_", found.metadata["Name"]).lower()
+    name = f"{plain_name}-{found.version}-{_tag(files[f'{info}/WHEEL'])}.whl"
     rows = [f"{path},sha256={_hash(content)},{len(content)}\n" for path, content in sorted(files.items())]
     record = "".join([*rows, f"{info}/RECORD,,\n"]).encode()
     path = folder / name
