@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 
 from kitctl.commands.diagnose import diagnose_container
-from kitctl.commands.projects import PROJECT_LABEL, add_nodes_argument, add_project_arguments, project_of, require_container
+from kitctl.commands.projects import (
+    PROJECT_LABEL,
+    add_nodes_argument,
+    add_project_arguments,
+    project_of,
+    require_container,
+)
 from kitctl.edge.container_gpus import ask_gpus
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.files import read_text_if_there
