@@ -41,7 +41,7 @@ def _of_life(stamped: Iterator[str], since_s: float | None) -> Iterator[str]:
     """Lines from the first that is not older than ``since_s``, without their stamps.
 
     All that follows it belongs to the same life, whatever its stamp: the host's clock may be set back meanwhile, and
-    ``since`` of engines before 25 hides what comes then.
+    an engine that filters by ``since`` could hide what comes then.
     """
     has_begun = False
     for line in stamped:
