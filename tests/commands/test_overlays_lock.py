@@ -75,7 +75,8 @@ def test_the_registrys_digest_is_written_and_then_runs_by_it(kit_user: KitUser, 
     )
     plan = kit_user.json(*kit_user.up("--add", "gateway", "--dry-run"), exit_code=3)["plan"]
     exact = f"{registry.reference.rpartition(':')[0]}@{registry.digest}"
-    assert plan["addon_services"] == [{"name": "gateway", "image": exact, "is_locked": True}]
+    (service,) = plan["addon_services"]
+    assert (service["name"], service["image"], service["is_locked"]) == ("gateway", exact, True)
     assert {"addon-image-unlocked", "addon-image-missing"} & {
         one["code"] for one in plan["findings"]
     } == set()
