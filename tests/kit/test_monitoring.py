@@ -13,6 +13,8 @@ import pytest
 import yaml
 from debian_image import unpack
 from planned import KIT, ROOT
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -130,3 +132,20 @@ def test_grafana_finds_what_it_is_given() -> None:
         grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == targets["dashboard-stack.json"]
     )
     assert set(targets) == set(KIT.overlays["dashboard"].files)
+
+
+PROMETHEUS_2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"  # noqa: E501  # as Prometheus 2.42 sends it
+
+
+def test_names_that_come_without_their_colon_are_those_of_the_rules() -> None:
+    """What the engine's own metrics library answers to Prometheus 2, and what the scrape makes of it."""
+    registry = CollectorRegistry()
+    Gauge("sglang:num_running_reqs", "Running.", registry=registry).set(1)
+    encode, _ = choose_encoder(PROMETHEUS_2)
+    (line,) = [one for one in encode(registry).decode().splitlines() if not one.startswith("#")]
+    config = yaml.safe_load((ADDONS / "monitoring" / "prometheus.yml").read_text())
+    (engine,) = [job for job in config["scrape_configs"] if job["job_name"] == "engine"]
+    (rule,) = engine["metric_relabel_configs"]
+    name = line.split()[0]
+    found = re.sub(f"^{rule['regex']}$", rule["replacement"].replace("$", "\\"), name)
+    assert (name, found) == ("sglang_num_running_reqs", "sglang:num_running_reqs")
