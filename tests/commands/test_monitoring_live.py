@@ -20,7 +20,7 @@ from kitctl_process import KIT, KitUser, docker, free_port, new_user
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 MARK = uuid.uuid4().hex[:8]
 PANELS = json.loads((KIT / "compose/addons/dashboard/stack.json").read_text())["panels"]
-ELSEWHERE = ("DCGM_", "spec_accept_length", "kitctl_accept_length")
+ELSEWHERE = ("DCGM_", "kitctl_accept_length")
 """What a CPU engine without a drafter does not give."""
 
 
