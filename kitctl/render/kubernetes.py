@@ -203,6 +203,15 @@ def _service(plan: Plan, cluster: Cluster) -> dict[str, Any]:
     }
 
 
+# A Prometheus 2 gets the engine's names as sglang_...: they are put back to what rules and dashboards name (measured).
+_RENAMED = {
+    "sourceLabels": ["__name__"],
+    "regex": "sglang_(.+)",
+    "targetLabel": "__name__",
+    "replacement": "sglang:$1",
+}
+
+
 def _service_monitor(plan: Plan, settings: KubernetesSettings) -> dict[str, Any]:
     return {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -210,7 +219,14 @@ def _service_monitor(plan: Plan, settings: KubernetesSettings) -> dict[str, Any]
         "metadata": _metadata(plan),
         "spec": {
             "selector": {"matchLabels": own_labels(plan)},
-            "endpoints": [{"port": "http", "path": "/metrics", "interval": settings.metrics.interval}],
+            "endpoints": [
+                {
+                    "port": "http",
+                    "path": "/metrics",
+                    "interval": settings.metrics.interval,
+                    "metricRelabelings": [_RENAMED],
+                }
+            ],
         },
     }
 
