@@ -1,6 +1,6 @@
 #!/bin/sh
 # Install distribution packages with the machine's own mirrors (secrets), leaving neither lists nor logs behind.
-# usage: apt-install PACKAGE...
+# usage: apt-install.sh PACKAGE...
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 set -- --no-install-recommends --yes "$@"
@@ -15,9 +15,13 @@ rm -f /etc/apt/apt.conf.d/docker-clean
 apt-get $options --quiet=2 update
 # shellcheck disable=SC2086
 apt-get $options --quiet=2 install "$@"
+# What nothing in the image uses: link-time optimisation and sanitizers of the compiler, Python as a static library.
+rm -f /usr/bin/*lto-dump* /usr/lib/gcc/*/*/lto1 /usr/lib/gcc/*/*/lib[altu]*san* /usr/lib/*-linux-gnu/lib[altu]*san.so* \
+    /usr/lib/python3*/config-*/*.a
 rm -f /var/cache/ldconfig/aux-cache /var/cache/debconf/*-old /var/lib/dpkg/*-old
 # Byte code with time stamps inside would differ from build to build.
 find /usr/lib/python3* -name __pycache__ -type d -prune -exec rm -rf {} + || true
 if [ -x /usr/bin/python3 ]; then
     PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash /usr/lib/python3*
 fi
+find / -xdev -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} + 2>/dev/null || true

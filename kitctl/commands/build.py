@@ -29,9 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="X.Y",
-        help="compile the common run-time kernels for this arch into the image; repeatable, minutes each",
+        help="compile the common run-time kernels for this arch into the image; repeatable, minutes each; none: for no "
+        "arch (default: the pin set's, 12.0)",
     )
-    parser.add_argument("--push", metavar="REF", help="then push it under this name")
+    parser.add_argument("--push", metavar="REF", help="then push it under this name, if its test passed")
     parser.add_argument("--no-cache", action="store_true", help="run every step again")
     parser.add_argument("--no-smoke", action="store_true", help="do not test the image afterwards")
     parser.add_argument(
@@ -59,11 +60,23 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         from kitctl.commands.smoking import smoke_image
 
         record = smoke_image(kit_dir, record, context)
-    if args.push:
-        from kitctl.edge.builder import push_image
+    push = args.push is not None and (args.no_smoke or (record.smoke is not None and record.smoke.ok))
+    if push:
+        record = _push(record, args.push, context)
+    return _result(Built(record=record, built=built.built), pushed=args.push if push else None)
 
-        push_image(record.reference, args.push)
-    return _result(Built(record=record, built=built.built), pushed=args.push)
+
+def _push(record: ImageRecord, target: str, context: Context) -> ImageRecord:
+    """Push it and keep the digest under which the registry holds it. Raises KitError ``push-failed`` (exit 4)."""
+    from msgspec.structs import replace
+
+    from kitctl.edge.builder import push_image
+    from kitctl.edge.image_store import save_image_record
+
+    context.say(f"push: {target}")
+    pushed = replace(record, pushed={**record.pushed, target: push_image(record.reference, target)})
+    save_image_record(pushed)
+    return pushed
 
 
 def build_image(kit_dir: str, name: str, *, release: str | None, stage: str, context: Context) -> ImageRecord:

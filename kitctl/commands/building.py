@@ -89,7 +89,7 @@ def plan_request(kit_dir: str, wish: BuildWish) -> tuple[PinSet, BuildRequest]:
         wish.stage,
         base=choose_base(pin_set, wish.base),
         platform=choose_platform(pin_set, wish.platform),
-        recipe=recipe_texts(f"{kit_dir}/images/{wish.image}"),
+        recipe=recipe_texts(f"{kit_dir}/images/{wish.image}", release=pin_set.release),
         revision=source_revision(kit_dir),
         jit_archs=choose_jit_archs(pin_set, wish.stage, wish.jit_archs),
     )

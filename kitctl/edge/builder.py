@@ -1,18 +1,22 @@
-"""Build images with buildx, through python-on-whales; secrets are files that live only while a build runs."""
+"""Build and push images with docker's own commands; secrets are files that live only while a build runs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from kitctl.edge.process import run_process
 from kitctl.errors import Exit, KitError
 from kitctl.plan.build import BuildRequest
+from kitctl.plan.build_command import build_argv, plain_build_argv, pushed_digest
 
 _KEPT_LINES = 40
+_TO_END_S = 30
+_PUSH_LIMIT_S = 6 * 3600
 
 
 def run_build(
@@ -26,97 +30,116 @@ def run_build(
     on_line: Callable[[str], None] | None,
 ) -> None:
     """Build ``request`` and tag it on the engine. ``on_line`` gets the builder's lines; ``None`` lets the builder
-    draw its own progress on the terminal.
+    draw its own progress on the terminal. An interrupt ends the builder too; steps that ended are in its cache.
 
     Raises KitError ``build-failed`` (exit 4) with the builder's last lines.
     """
-    options: dict[str, Any] = {
-        "build_args": {**request.build_args, **proxies},
-        "build_contexts": {"pins": pins_dir},
-        "labels": dict(request.labels),
-        "target": request.stage,
-        "platforms": [request.platform],
-        "cache": use_cache,
-        "output": {
-            "type": "image",
-            "name": request.reference,
-            "compression": "zstd",
-            "compression-level": "1",
-        },
-    }
-    _build(context_dir, options, secrets=secrets, on_line=on_line, what=request.reference)
+    with _secret_files(secrets) as files:
+        argv = build_argv(
+            request,
+            context_dir=context_dir,
+            pins_dir=pins_dir,
+            secret_files=files,
+            proxies=proxies,
+            use_cache=use_cache,
+            plain=on_line is not None,
+        )
+        _build(argv, proxies, on_line, what=request.reference)
 
 
 def build_plain(context_dir: str, *, reference: str, build_args: Mapping[str, str]) -> None:
     """Build a folder with a Dockerfile that fetches nothing. Raises KitError ``build-failed`` (exit 4)."""
-    options = {
-        "build_args": dict(build_args),
-        "output": {"type": "image", "name": reference},
-    }
-    _build(context_dir, options, secrets={}, on_line=lambda line: None, what=reference)
+    argv = plain_build_argv(context_dir, reference=reference, build_args=build_args)
+    _build(argv, {}, lambda line: None, what=reference)
 
 
-def push_image(reference: str, target: str) -> None:
-    """Give the image the name ``target`` and push it. Raises KitError ``push-failed`` (exit 4)."""
-    from python_on_whales import DockerClient
-    from python_on_whales.exceptions import DockerException
+def push_image(reference: str, target: str) -> str:
+    """Give the image the name ``target`` and push it; the digest under which the registry holds it.
 
-    client = DockerClient()
-    try:
-        client.tag(reference, target)
-        client.push(target, quiet=True)
-    except DockerException as refused:
-        raise KitError(
-            "push-failed",
-            f"{target} could not be pushed",
-            evidence=tuple((refused.stderr or str(refused)).splitlines()[-3:]),
-            remedy="docker login to the registry, and check that the repository exists and may be written",
-            exit_code=Exit.BUILD,
-        ) from refused
+    Raises KitError ``push-failed`` (exit 4).
+    """
+    said = ""
+    for argv in (("docker", "tag", reference, target), ("docker", "push", target)):
+        done = run_process(argv, timeout_s=_PUSH_LIMIT_S)
+        said = done.stdout
+        if not done.ok:
+            raise _push_failed(target, done.failure or done.stderr or done.stdout)
+    digest = pushed_digest(said)
+    if digest is None:
+        raise _push_failed(target, f"the registry named no digest: {said}")
+    return digest
+
+
+def _push_failed(target: str, said: str) -> KitError:
+    return KitError(
+        "push-failed",
+        f"{target} could not be pushed",
+        evidence=tuple(line for line in said.splitlines() if line.strip())[-3:],
+        remedy="docker login to the registry, and check that the repository exists and may be written",
+        exit_code=Exit.BUILD,
+    )
 
 
 def _build(
-    context_dir: str,
-    options: dict[str, Any],
-    *,
-    secrets: Mapping[str, str],
+    argv: tuple[str, ...],
+    proxies: Mapping[str, str],
     on_line: Callable[[str], None] | None,
+    *,
     what: str,
 ) -> None:
-    from python_on_whales import DockerClient
-    from python_on_whales.exceptions import DockerException
-
     said: list[str] = []
-    with ExitStack() as stack:
-        options["secrets"] = _secret_files(secrets, stack)
-        try:
-            if on_line is None:
-                DockerClient().buildx.build(context_dir, **options, network="host", provenance=False)
-                return
-            lines: Any = DockerClient().buildx.build(
-                context_dir, **options, network="host", provenance=False, progress="plain", stream_logs=True
-            )
-            for line in lines:
-                said.append(line.rstrip())
-                del said[:-_KEPT_LINES]
+    heard = subprocess.PIPE if on_line is not None else None
+    with _running(argv, heard, {**os.environ, **proxies}) as builder:
+        for line in builder.stdout or ():
+            said.append(line.rstrip())
+            del said[:-_KEPT_LINES]
+            if on_line is not None:
                 on_line(line.rstrip())
-        except (DockerException, subprocess.SubprocessError) as failed:
-            raise _build_failed(what, said, failed) from failed
+        if builder.wait() != 0:
+            raise _build_failed(what, said, builder.returncode)
 
 
-def _secret_files(secrets: Mapping[str, str], stack: ExitStack) -> list[str]:
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kitctl-build-")))
-    arguments = []
-    for name, text in secrets.items():
-        path = folder / name
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8")
-        arguments.append(f"id={name},src={path}")
-    return arguments
+@contextmanager
+def _running(
+    argv: tuple[str, ...], heard: int | None, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    """The builder, which does not outlive the block: told to end, it cancels what the engine builds for it."""
+    merged = subprocess.STDOUT if heard is not None else None
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=heard,
+        stderr=merged,
+        text=True,
+        errors="replace",
+        env=environment,
+    ) as builder:
+        try:
+            yield builder
+        finally:
+            if builder.poll() is None:
+                builder.terminate()
+                try:
+                    builder.wait(_TO_END_S)
+                except subprocess.TimeoutExpired:
+                    builder.kill()
 
 
-def _build_failed(what: str, said: list[str], failed: Exception) -> KitError:
-    lines = [line for line in said if line.strip()] or str(failed).splitlines()
+@contextmanager
+def _secret_files(secrets: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Each secret as a file that only this user may read, by id."""
+    with tempfile.TemporaryDirectory(prefix="kitctl-build-") as folder:
+        files = {}
+        for name, text in secrets.items():
+            path = Path(folder) / name
+            path.touch(mode=0o600)
+            path.write_text(text, encoding="utf-8")
+            files[name] = str(path)
+        yield files
+
+
+def _build_failed(what: str, said: list[str], exit_code: int) -> KitError:
+    lines = [line for line in said if line.strip()] or [f"exit code {exit_code}"]
     return KitError(
         "build-failed",
         f"{what} could not be built",

@@ -10,6 +10,7 @@ from kitctl.edge.environment import state_dir
 from kitctl.edge.files import read_text_if_there, write_atomic
 from kitctl.edge.process import run_process
 from kitctl.kit.image_record import ImageRecord, Layer, read_image_record, record_text
+from kitctl.kit.pins import KERNEL_LIST
 
 
 def image_layers(reference: str) -> tuple[Layer, ...]:
@@ -55,10 +56,14 @@ def load_image_record(reference: str) -> ImageRecord | None:
     return next((record for record in load_image_records() if record.reference == reference), None)
 
 
-def recipe_texts(image_dir: str) -> dict[str, str]:
-    """The files of an image's folder that a build reads, by name: Dockerfile, scripts, installer lock."""
-    files = (path for path in Path(image_dir).iterdir() if path.is_file() and path.name != "pins.toml")
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(files)}
+def recipe_texts(image_dir: str, *, release: str) -> dict[str, str]:
+    """The files of an image's folder that a build reads, by path: Dockerfile, scripts, installer lock, and the
+    list of kernels of ``release``.
+    """
+    root = Path(image_dir)
+    found = [*root.iterdir(), *(root / "packages").rglob("*"), root / release / KERNEL_LIST]
+    files = (path for path in found if path.is_file() and path.name != "pins.toml")
+    return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in sorted(files)}
 
 
 def source_revision(kit_dir: str) -> str | None:

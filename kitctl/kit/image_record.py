@@ -37,7 +37,10 @@ class Smoke(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The record of one build. ``base_id`` is the base image's id; ``seconds`` maps a phase to its time."""
+    """The record of one build. ``base_id`` is the base image's id; ``seconds`` maps a phase to its time.
+
+    ``pushed``: each name under which a registry has it, with the digest there.
+    """
 
     schema: str = SCHEMA
     image: str
@@ -55,6 +58,7 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     size_bytes: int
     layers: tuple[Layer, ...]
     smoke: Smoke | None = None
+    pushed: dict[str, str] = {}
 
 
 def record_text(record: ImageRecord) -> str:

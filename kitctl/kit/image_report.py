@@ -17,6 +17,7 @@ def record_lines(record: ImageRecord) -> tuple[str, ...]:
         f"size    {record.size_bytes / _GB:.2f} GB in {len(record.layers)} layers{f'; {times}' if times else ''}",
         *(f"  {layer.size_bytes / _GB:6.3f} GB  {layer.step[:90]}" for layer in record.layers),
         *smoke_lines(record.smoke),
+        *(f"pushed  {name}@{digest}" for name, digest in record.pushed.items()),
     )
 
 

@@ -19,7 +19,8 @@ from kitctl.kit.near import did_you_mean
 from kitctl.kit.typed import read_typed
 
 # Of an entry, what says nothing about the image's content: a candidate that becomes the default stays the same.
-_NOT_CONTENT = ("status", "why", "kernel_libraries")
+_NOT_CONTENT = ("status", "why", "kernel_libraries", "jit_arch", "unserved")
+KERNEL_LIST = "kernels.json"
 LOCK_FILES = ("constraints.txt", "cpu-heavy.txt", "cpu.txt", "gpu-heavy.txt", "gpu.txt")
 
 
@@ -78,6 +79,8 @@ class PinEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One release as pins.toml states it. ``requirements``: name with extras to version range.
 
     ``kernel_libraries``: pattern of library files to the archs of ``arch`` that they hold no code for.
+    ``unserved``: of those the archs on which the engine cannot do without, with the reason. ``jit_arch``: archs whose
+    common run-time kernels are compiled into the image unless told otherwise.
     """
 
     status: Status
@@ -89,6 +92,18 @@ class PinEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     versions: dict[str, str]
     requirements: dict[str, str] = {}
     kernel_libraries: dict[str, tuple[str, ...]] = {}
+    unserved: dict[str, str] = {}
+    jit_arch: tuple[str, ...] = ()
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The archs that the image serves; ``12.0a`` is one whose code does not run on its unserved kin, 12.1."""
+        kin = {arch.partition(".")[0] for arch in self.unserved}
+        return tuple(
+            f"{arch}a" if arch.partition(".")[0] in kin else arch
+            for arch in self.arch
+            if arch not in self.unserved
+        )
 
 
 class FlagSources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

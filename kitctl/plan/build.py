@@ -9,10 +9,12 @@ from enum import StrEnum
 
 from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
-from kitctl.kit.pins import PinSet, Stage, base_tag, image_tag, text_hash
+from kitctl.kit.pins import KERNEL_LIST, PinSet, Stage, base_tag, image_tag, text_hash
 
 LABEL_INPUTS = "kitctl.inputs"
 LABEL_PINS = "kitctl.pins"
+LABEL_KERNELS = "kitctl.kernels"
+NO_ARCH = "none"
 
 
 class BaseKind(StrEnum):
@@ -68,7 +70,12 @@ def choose_platform(pin_set: PinSet, given: str | None) -> str:
 
 
 def choose_jit_archs(pin_set: PinSet, stage: str, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The archs to compile run-time kernels for. Raises KitError ``no-such-arch`` (exit 2)."""
+    """The archs to compile run-time kernels for: those given (``none``: no arch), else the pin set's.
+
+    Raises KitError ``no-such-arch`` (exit 2) for one that the image is not built for.
+    """
+    if not given or given == (NO_ARCH,):
+        return () if given or stage != Stage.GPU else pin_set.entry.jit_arch
     for arch in given:
         if arch not in pin_set.entry.arch or stage != Stage.GPU:
             raise KitError(
@@ -94,8 +101,16 @@ def plan_build(
     """The build of one stage; ``recipe`` maps the image folder's files (Dockerfile, scripts) to their texts.
 
     The inputs hash covers pins, recipe, base reference, stage and platform: an image that carries it as its
-    label needs no build.
+    label needs no build. Raises KitError ``no-kernel-list`` (exit 2) when run-time kernels are asked for and the
+    recipe lists none.
     """
+    if jit_archs and f"{pin_set.release}/{KERNEL_LIST}" not in recipe:
+        raise KitError(
+            "no-kernel-list",
+            f"which run-time kernels {pin_set.image} {pin_set.release} needs is not listed",
+            remedy=f"kitctl build {pin_set.image} --release {pin_set.release} --jit-arch {NO_ARCH}",
+            exit_code=Exit.USAGE,
+        )
     inputs = {
         "pins": pin_set.pins_hash,
         "recipe": {name: text_hash(text) for name, text in recipe.items()},
@@ -119,7 +134,8 @@ def plan_build(
             "SOURCE_DATE_EPOCH": str(pin_set.build.source_date_epoch),
             **({"JIT_ARCHS": " ".join(jit_archs)} if jit_archs else {}),
         },
-        labels=_labels(pin_set, stage, base=base, inputs_hash=inputs_hash, revision=revision),
+        labels=_labels(pin_set, stage, base=base, inputs_hash=inputs_hash, revision=revision)
+        | ({LABEL_KERNELS: " ".join(jit_archs)} if jit_archs else {}),
     )
 
 

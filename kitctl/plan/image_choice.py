@@ -33,7 +33,7 @@ def choose_image(stack: Stack, request: Request, *, pin_texts: Mapping[str, str]
         name=stack.image.name,
         pins_hash=pin_set.pins_hash,
         cuda=pin_set.entry.cuda,
-        archs=pin_set.entry.arch if stack.image.stage == Stage.GPU else None,
+        archs=pin_set.entry.served if stack.image.stage == Stage.GPU else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -37,6 +37,25 @@ def read_smoke(output: str, *, image_id: str, at: str, ended: str | None) -> Smo
     if ended is not None:
         checks.append(SmokeCheck(name="smoke-test", ok=False, detail=ended, seconds=0.0))
     return Smoke(at=at, image_id=image_id, checks=tuple(checks))
+
+
+def kernel_checks(output: str, *, archs: Sequence[str], ended: str | None) -> tuple[SmokeCheck, ...]:
+    """One check for each arch whose run-time kernels the image holds: does the engine's own lookup find them all?
+
+    ``output``: what precompile.py --check printed; ``ended``: as for ``read_smoke``.
+    """
+    return tuple(_kernel_check(output.splitlines(), arch, ended) for arch in archs)
+
+
+def _kernel_check(lines: Sequence[str], arch: str, ended: str | None) -> SmokeCheck:
+    found = [line for line in lines if line.startswith(f"found {arch} ")]
+    failed = [line for line in lines if line.startswith(f"FAILED {arch} ")]
+    seconds = sum(float(line.split()[-2]) for line in found)
+    detail = (
+        "; ".join(failed[:3]) or ended or f"{len(found)} found in the caches, none is compiled at a start"
+    )
+    ok = bool(found) and not failed and ended is None
+    return SmokeCheck(name=f"kernels {arch}", ok=ok, detail=detail, seconds=round(seconds, 2))
 
 
 def _read_check(line: str) -> SmokeCheck | None:

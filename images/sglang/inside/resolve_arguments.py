@@ -53,6 +53,15 @@ def imitate_gpus(arch: str, gpus: int, memory_mib: int) -> None:
         setattr(torch.cuda, name, lambda *args, _answer=answer, **kwargs: _answer)
 
 
+def in_effect(args: object) -> object:
+    """Newer engines leave the arguments as they were given and keep what they decided beside them (0.5.23)."""
+    try:
+        from sglang.srt.arg_groups.model_override_base import resolved_view
+    except ImportError:
+        return args
+    return resolved_view(args)
+
+
 def resolve(argv: list[str]) -> dict[str, object]:
     from sglang.srt.server_args import prepare_server_args
 
@@ -60,7 +69,8 @@ def resolve(argv: list[str]) -> dict[str, object]:
     for step in ("resolve_once", "check_server_args"):
         if hasattr(args, step):
             getattr(args, step)()
-    found = {name: getattr(args, name, None) for name in SHOWN}
+    settled = in_effect(args)
+    found = {name: getattr(settled, name, None) for name in SHOWN}
     return {name: value for name, value in found.items() if value is not None}
 
 
