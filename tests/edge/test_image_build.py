@@ -55,7 +55,7 @@ def request_for(pin_set: PinSet) -> BuildRequest:
         "common",
         base=choose_base(pin_set, None),
         platform="linux/amd64",
-        recipe=recipe_texts(str(IMAGES / "sglang")),
+        recipe=recipe_texts(str(IMAGES / "sglang"), release=pin_set.release),
         revision=None,
     )
     return replace(wish, reference=f"kitctl-test-build:{pin_set.pins_hash[:12]}")

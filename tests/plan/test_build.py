@@ -1,5 +1,6 @@
 """A pin set and a machine are decided down to one build, and an unchanged build is known by its label."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,16 @@ import pytest
 from kitctl.errors import KitError
 from kitctl.kit.pins import LOCK_FILES, PinSet, base_tag, load_pin_set, read_pins
 from kitctl.plan.base_recipe import root_fs_argv
-from kitctl.plan.build import Base, BaseKind, choose_base, choose_platform, is_current, plan_build
+from kitctl.plan.build import (
+    Base,
+    BaseKind,
+    BuildRequest,
+    choose_base,
+    choose_jit_archs,
+    choose_platform,
+    is_current,
+    plan_build,
+)
 from kitctl.plan.machine_config import AptSource
 
 IMAGE = Path(__file__).parents[2] / "images" / "sglang"
@@ -20,14 +30,22 @@ def default_pin_set() -> PinSet:
     return load_pin_set(pins, "0.5.16", dict.fromkeys(LOCK_FILES, "x"))
 
 
-def plan(pin_set: PinSet, *, stage: str = "gpu", dockerfile: str = "FROM x"):  # type: ignore[no-untyped-def]
+def plan(
+    pin_set: PinSet,
+    *,
+    stage: str = "gpu",
+    dockerfile: str = "FROM x",
+    jit_archs: tuple[str, ...] = (),
+    more: Mapping[str, str] | None = None,
+) -> BuildRequest:
     return plan_build(
         pin_set,
         stage,
         base=choose_base(pin_set, None),
         platform="linux/amd64",
-        recipe={"Dockerfile": dockerfile},
+        recipe={"Dockerfile": dockerfile, **(more or {})},
         revision="abc",
+        jit_archs=jit_archs,
     )
 
 
@@ -62,6 +80,28 @@ def test_the_request_names_all_that_decides_the_image(pin_set: PinSet) -> None:
         "kitctl.pins": pin_set.pins_hash,
         "kitctl.inputs": request.inputs_hash,
     }
+
+
+def test_run_time_kernels_are_those_of_the_pin_set_unless_told_otherwise(pin_set: PinSet) -> None:
+    assert choose_jit_archs(pin_set, "gpu", ()) == ("12.0",)
+    assert choose_jit_archs(pin_set, "gpu", ("none",)) == ()
+    assert choose_jit_archs(pin_set, "cpu", ()) == ()
+    assert choose_jit_archs(pin_set, "gpu", ("9.0", "10.3")) == ("9.0", "10.3")
+    for stage, given in (("gpu", "8.0"), ("cpu", "12.0")):
+        with pytest.raises(KitError) as refused:
+            choose_jit_archs(pin_set, stage, (given,))
+        assert refused.value.cause == f"sglang 0.5.16 ({stage}) is not built for {given}"
+
+
+def test_run_time_kernels_need_a_list_and_are_named_by_a_label(pin_set: PinSet) -> None:
+    with pytest.raises(KitError) as refused:
+        plan(pin_set, jit_archs=("12.0",))
+    assert refused.value.remedy == "kitctl build sglang --release 0.5.16 --jit-arch none"
+    request = plan(pin_set, jit_archs=("12.0", "9.0"), more={"0.5.16/kernels.json": "[]"})
+    assert request.build_args["JIT_ARCHS"] == "12.0 9.0"
+    assert request.labels["kitctl.kernels"] == "12.0 9.0"
+    other = plan(pin_set, jit_archs=("12.0", "9.0"), more={"0.5.16/kernels.json": "[{}]"})
+    assert not is_current(request.labels, other)
 
 
 def test_only_the_same_inputs_make_a_build_needless(pin_set: PinSet) -> None:

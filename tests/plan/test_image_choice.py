@@ -6,6 +6,7 @@ from planned import KIT_DIR
 from kitctl.edge.kit_files import load_pin_texts
 from kitctl.errors import Exit, KitError
 from kitctl.kit.stack import Image, Stack
+from kitctl.plan.driver_checks import arch_serves
 from kitctl.plan.image_choice import choose_image
 from kitctl.plan.types import Request
 
@@ -23,6 +24,20 @@ def test_the_kits_image_is_named_after_pins_and_stage() -> None:
     assert gpu[0].startswith("kitctl/sglang:0.5.16-13.0-gpu-")
     assert cpu[0].startswith("kitctl/sglang:0.5.16-13.0-cpu-")
     assert (gpu[1:], cpu[1:]) == (("0.5.16", "gpu", True), ("0.5.16", "cpu", True))
+
+
+@pytest.mark.parametrize("release", ["0.5.16", "0.5.23"])
+def test_the_archs_of_a_gpu_image_are_those_that_its_kernels_serve(release: str) -> None:
+    """sglang-kernel's code for 12.0 is sm_120a: 12.1 is in the pin set's list, and nothing of the image serves it."""
+    stack = Stack(name="x", summary="s", model="m", image=Image(release=release))
+    found = choose_image(stack, Request(stack="x"), pin_texts=PINS)
+    assert found.archs == ("12.0a", "10.0", "10.3", "9.0")
+    served = [
+        cap
+        for cap in ("12.0", "12.1", "10.0", "10.3", "9.0")
+        if any(arch_serves(a, cap) for a in found.archs)
+    ]
+    assert served == ["12.0", "10.0", "10.3", "9.0"]
 
 
 def test_a_change_of_the_lock_changes_the_tag() -> None:
