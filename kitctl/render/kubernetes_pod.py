@@ -21,6 +21,8 @@ EXPERTS = f"{LABEL}/experts"
 CONFIG_DIR = "/etc/kitctl"
 KEY_DIR = "/run/secrets/kitctl"
 MIB = 1024**2
+_SEED = "/seed"
+_SEED_MEMORY = "256Mi"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,10 @@ def pod_template(
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": plan.stack.serve.stop_grace_s,
         "securityContext": pod_security(settings),
-        "initContainers": [wait_for_store(plan, cluster.entries, cluster.kitctl_image, settings)],
+        "initContainers": [
+            wait_for_store(plan, cluster.entries, cluster.kitctl_image, settings),
+            *([_copy_kernels(plan)] if plan.gpus.driver is not GpuDriver.NONE else []),
+        ],
         "containers": [_engine(plan, cluster, environment, settings)],
         "volumes": _volumes(plan),
     }
@@ -71,6 +76,27 @@ def pod_template(
         **({EXPERTS: str(cluster.experts)} if cluster.experts else {}),
     }
     return {"metadata": {"labels": {**own_labels(plan), **labels}, "annotations": annotations}, "spec": spec}
+
+
+def _copy_kernels(plan: Plan) -> dict[str, Any]:
+    """Fill the empty cache with the image's kernels, with their time stamps, as an engine's volume does by itself."""
+    return {
+        "name": "kernels",
+        "image": plan.image.reference,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [
+            "sh",
+            "-c",
+            f"[ ! -d {CACHE_ROOT} ] || cp -R --preserve=timestamps {CACHE_ROOT}/. {_SEED}",
+        ],
+        "resources": {"requests": {"memory": _SEED_MEMORY}, "limits": {"memory": _SEED_MEMORY}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "cache", "mountPath": _SEED}],
+    }
 
 
 def _engine(
