@@ -9,7 +9,7 @@ from kitctl.edge.base_image import ensure_base_image
 from kitctl.edge.builder import run_build
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_client import require_engine
-from kitctl.edge.docker_engine import image_id, image_labels
+from kitctl.edge.docker_engine import image_id, image_labels, remove_volumes
 from kitctl.edge.image_store import (
     image_layers,
     load_image_record,
@@ -34,6 +34,7 @@ from kitctl.plan.build import (
 )
 from kitctl.plan.build_progress import BuildEvents
 from kitctl.plan.machine_config import MachineConfig, build_secrets
+from kitctl.plan.planner import cache_volume_prefix
 from kitctl.result import Context
 
 
@@ -130,6 +131,10 @@ def build(kit_dir: str, wish: BuildWish, context: Context) -> Built:
     seconds["build"] = monotonic_s() - started
     record = _record(request, seconds)
     save_image_record(record)
+    if there is None or there[0] != record.image_id:
+        # A cache volume starts as a copy of its image's; one that another image filled would hide this one's kernels.
+        for volume in remove_volumes(cache_volume_prefix(request.pins_hash, request.stage)):
+            context.say(f"removed: {volume}, the cache of the image that was here before")
     return Built(record=record, built=True)
 
 

@@ -99,6 +99,22 @@ def registry_digest(reference: str) -> str:
         ) from refused
 
 
+def remove_volumes(prefix: str) -> tuple[str, ...]:
+    """Remove the volumes whose names begin with ``prefix`` and that no container has; the names of those removed."""
+    import docker.errors
+
+    removed = []
+    with engine_calls() as client:
+        for volume in client.volumes.list(filters={"name": prefix}):
+            if volume.name.startswith(prefix):
+                try:
+                    volume.remove()
+                except docker.errors.APIError:
+                    continue
+                removed.append(str(volume.name))
+    return tuple(removed)
+
+
 def containers_of(label: str, value: str | None = None) -> tuple[ContainerState, ...]:
     """Containers that carry ``label`` (with ``value``), running or not, oldest first."""
     wanted = label if value is None else f"{label}={value}"

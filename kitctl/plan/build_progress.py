@@ -7,6 +7,7 @@ import re
 _STEP = re.compile(r"^#(?P<number>\d+) \[(?P<name>[^\]]+)\] ?(?P<what>.*)$")
 _DONE = re.compile(r"^#(?P<number>\d+) (?P<how>DONE|CACHED|ERROR)(?: (?P<time>[\d.]+s))?")
 _EXPORT = re.compile(r"^#\d+ (?P<what>(?:exporting layers|unpacking to \S+) [\d.]+s done)$")
+_KERNEL = re.compile(r"^#\d+ [\d.]+ (?P<what>(?:compiled|kept from before:|FAILED) .*)$")
 _NOISE = re.compile(r"--(?:mount|network|chmod)=\S+\s*")
 
 
@@ -17,7 +18,7 @@ class BuildEvents:
         self._names: dict[str, str] = {}
 
     def event_of(self, line: str) -> str | None:
-        """The event that ``line`` tells of, or ``None``: a step that ended, or the export."""
+        """The event that ``line`` tells of, or ``None``: a step that ended, a kernel, or the export."""
         step = _STEP.match(line)
         if step and step["name"] != "internal":
             words = _NOISE.sub("", step["what"]).strip()
@@ -26,5 +27,5 @@ class BuildEvents:
         done = _DONE.match(line)
         if done and done["number"] in self._names:
             return f"  {done['how'].lower():6} {done['time'] or '':>7}  {self._names[done['number']]}"
-        export = _EXPORT.match(line)
-        return f"  {export['what']}" if export else None
+        told = _EXPORT.match(line) or _KERNEL.match(line)
+        return f"  {told['what']}" if told else None

@@ -119,6 +119,11 @@ def reserve(gpus: GpuChoice | None, facts: HostFacts) -> GpuReservation:
     return GpuReservation(driver=GpuDriver.NVIDIA, ids=gpus.ids, indices=gpus.indices)
 
 
+def cache_volume_prefix(pins_hash: str | None, stage: str) -> str:
+    """How the names of an image's cache volumes begin; the GPU architectures follow."""
+    return f"{PROJECT_PREFIX}-cache-{pins_hash[:12] if pins_hash else 'own'}-{stage}-"
+
+
 def plan_mounts(
     models: tuple[PlannedModel, ...], image: ImageChoice, archs: tuple[str, ...]
 ) -> tuple[Mount, ...]:
@@ -128,8 +133,7 @@ def plan_mounts(
         for model in models
     )
     arch = "-".join(archs).replace(".", "") or "cpu"
-    key = image.pins_hash[:12] if image.pins_hash else "own"
-    volume = f"{PROJECT_PREFIX}-cache-{key}-{image.stage}-{arch}"
+    volume = f"{cache_volume_prefix(image.pins_hash, image.stage)}{arch}"
     return (*folders, Mount(kind="volume", source=volume, target=CACHE_ROOT, read_only=False))
 
 

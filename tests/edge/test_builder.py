@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kitctl.edge.builder import push_image, run_build
-from kitctl.edge.docker_engine import image_id
+from kitctl.edge.docker_engine import image_id, remove_volumes
 from kitctl.errors import Exit, KitError
 from kitctl.plan.build import Base, BaseKind, BuildRequest
 
@@ -190,3 +190,19 @@ def test_a_registry_that_does_not_answer_is_named(folder: Path) -> None:
     assert (refused.value.code, refused.value.exit_code) == ("push-failed", Exit.BUILD)
     assert refused.value.cause == f"{target} could not be pushed"
     assert "connection refused" in refused.value.evidence[-1]
+
+
+def test_volumes_of_an_image_that_was_replaced_go_unless_a_container_has_them(folder: Path) -> None:
+    build(str(folder), word="go")
+    prefix = "kitctl-test-cache-1-"
+    names = [f"{prefix}120", f"{prefix}90", f"other-{prefix}120"]
+    holder = f"{NAME}-holder"
+    try:
+        for name in names:
+            subprocess.run(["docker", "volume", "create", name], capture_output=True, check=True)
+        argv = ["docker", "create", "--name", holder, "--volume", f"{names[1]}:/cache", f"{NAME}:1", "sh"]
+        subprocess.run(argv, capture_output=True, check=True)
+        assert remove_volumes(prefix) == (names[0],)
+    finally:
+        subprocess.run(["docker", "rm", "--force", holder], capture_output=True, check=False)
+        subprocess.run(["docker", "volume", "rm", "--force", *names], capture_output=True, check=False)

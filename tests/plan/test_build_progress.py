@@ -9,6 +9,7 @@ LINES = """#1 [internal] load build definition from Dockerfile
 #9 DONE 64.9s
 #12 [common 1/3] RUN sh /opt/install-packages.sh compile
 #12 CACHED
+#15 206.4 compiled 12.0 norm._jit_rmsnorm_module(512, 'bfloat16') in 5.5 s
 #20 exporting layers 95.3s done
 #20 DONE 131.0s
 #14 [gpu 1/4] RUN false
@@ -21,6 +22,7 @@ def test_steps_are_named_when_they_end() -> None:
     assert [event for line in LINES.splitlines() if (event := events.event_of(line))] == [
         "  done     64.9s  os 3/3 RUN /opt/kit/apt-install python3",
         "  cached          common 1/3 RUN sh /opt/install-packages.sh compile",
+        "  compiled 12.0 norm._jit_rmsnorm_module(512, 'bfloat16') in 5.5 s",
         "  exporting layers 95.3s done",
         "  error           gpu 1/4 RUN false",
     ]
