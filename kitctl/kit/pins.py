@@ -157,7 +157,23 @@ def read_pins(text: str, *, source: str) -> PinFile:
             remedy=f"name an existing pin set as the default in {source}",
             exit_code=Exit.USAGE,
         )
+    for release, entry in pins.pin_sets.items():
+        _check_archs(pins, release, entry, source)
     return pins
+
+
+def _check_archs(pins: PinFile, release: str, entry: PinEntry, source: str) -> None:
+    """Every arch has a memory size for dry runs, and what is said of archs is said of those in the list."""
+    sizeless = [arch for arch in entry.arch if arch not in pins.memory_mib]
+    strange = [arch for arch in (*entry.unserved, *entry.jit_arch) if arch not in entry.arch]
+    if sizeless or strange:
+        what = "has no entry in memory_mib" if sizeless else "is not in its arch list"
+        raise KitError(
+            "bad-pins",
+            f"{source}: pin_sets.{release}: arch {(sizeless or strange)[0]} {what}",
+            remedy=f"mend the arch in {source}",
+            exit_code=Exit.USAGE,
+        )
 
 
 def choose_release(pins: PinFile, *, release: str | None = None, cuda: str | None = None) -> str:

@@ -103,3 +103,16 @@ def test_an_unknown_key_names_file_and_near_key() -> None:
     with pytest.raises(KitError) as refused:
         read_pins(TEXT.replace('python = "3.11"', 'pyhton = "3.11"', 1), source="images/sglang/pins.toml")
     assert refused.value.cause == "images/sglang/pins.toml: pin_sets[...].pyhton: unknown key"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ('"12.0", "10.0"', '"12.0", "8.7", "10.0"', "arch 8.7 has no entry in memory_mib"),
+        ('jit_arch = ["12.0"]', 'jit_arch = ["8.0"]', "arch 8.0 is not in its arch list"),
+    ],
+)
+def test_an_arch_that_the_file_does_not_know_is_refused(old: str, new: str, cause: str) -> None:
+    with pytest.raises(KitError) as refused:
+        read_pins(TEXT.replace(old, new, 1), source="pins.toml")
+    assert refused.value.cause == f"pins.toml: pin_sets.0.5.16: {cause}"
