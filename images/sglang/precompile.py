@@ -114,17 +114,18 @@ def note_builds() -> set[Path]:
     built: set[Path] = set()
     run = subprocess.run
 
-    def noting(argv: Any, *others: Any, **options: Any) -> Any:
-        if is_ninja(argv):
+    def noting(*words: Any, **options: Any) -> Any:
+        if is_ninja(words, options):
             folder = Path(options["cwd"])
             built.add(folder.parent if folder.name.startswith(".staging") else folder)
-        return run(argv, *others, **options)
+        return run(*words, **options)
 
     subprocess.run = noting
     return built
 
 
-def is_ninja(argv: Any) -> bool:
+def is_ninja(words: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    argv = words[0] if words else options["args"]
     return isinstance(argv, list) and Path(str(argv[0])).name == "ninja"
 
 
@@ -143,9 +144,10 @@ def forbid_compiling() -> None:
     """Let ninja say only whether it would run a compiler, and take that for a failure."""
     run = subprocess.run
 
-    def checked(argv: Any, *others: Any, **options: Any) -> Any:
-        if not is_ninja(argv):
-            return run(argv, *others, **options)
+    def checked(*words: Any, **options: Any) -> Any:
+        if not is_ninja(words, options):
+            return run(*words, **options)
+        argv = words[0] if words else options["args"]
         done = run([*argv, "-n"], capture_output=True, text=True, check=False, cwd=options.get("cwd"))
         if "no work to do" not in done.stdout:
             raise WouldCompileError(done.stdout.strip().splitlines()[-1][:200])

@@ -13,8 +13,9 @@ from kitctl.edge.process import run_process
 from kitctl.errors import Exit, KitError
 from kitctl.plan.build import BuildRequest
 from kitctl.plan.build_command import build_argv, plain_build_argv, pushed_digest
+from kitctl.plan.build_progress import failure_lines
 
-_KEPT_LINES = 40
+_KEPT_LINES = 80
 _TO_END_S = 30
 _PUSH_LIMIT_S = 6 * 3600
 
@@ -139,11 +140,10 @@ def _secret_files(secrets: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def _build_failed(what: str, said: list[str], exit_code: int) -> KitError:
-    lines = [line for line in said if line.strip()] or [f"exit code {exit_code}"]
     return KitError(
         "build-failed",
         f"{what} could not be built",
-        evidence=tuple(lines[-8:]),
+        evidence=failure_lines(said) or (f"exit code {exit_code}",),
         remedy="read the builder's lines above; when a download failed, run the same command again",
         exit_code=Exit.BUILD,
     )

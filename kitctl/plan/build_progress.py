@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _STEP = re.compile(r"^#(?P<number>\d+) \[(?P<name>[^\]]+)\] ?(?P<what>.*)$")
 _DONE = re.compile(r"^#(?P<number>\d+) (?P<how>DONE|CACHED|ERROR)(?: (?P<time>[\d.]+s))?")
@@ -29,3 +30,15 @@ class BuildEvents:
             return f"  {done['how'].lower():6} {done['time'] or '':>7}  {self._names[done['number']]}"
         told = _EXPORT.match(line) or _KERNEL.match(line)
         return f"  {told['what']}" if told else None
+
+
+def failure_lines(said: Sequence[str]) -> tuple[str, ...]:
+    """Of the builder's last lines those that say what failed: the end of the step's own output, then the error.
+
+    The builder repeats the step's output between two rules (``------``) and shows the Dockerfile's lines after it.
+    """
+    rules = [at for at, line in enumerate(said) if re.fullmatch(r"-{6}", line)]
+    own = [line for line in said[rules[-2] + 1 : rules[-1]] if line.strip()] if len(rules) > 1 else []
+    errors = [line for line in said if line.startswith("ERROR: ")]
+    rest = [line for line in said if line.strip()]
+    return tuple([*own[-6:], *errors[-1:]]) or tuple(rest[-8:])

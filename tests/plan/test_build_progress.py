@@ -1,6 +1,6 @@
 """Of the builder's lines a person sees one an event: which step ended, and after how long."""
 
-from kitctl.plan.build_progress import BuildEvents
+from kitctl.plan.build_progress import BuildEvents, failure_lines
 
 LINES = """#1 [internal] load build definition from Dockerfile
 #1 DONE 0.0s
@@ -26,3 +26,34 @@ def test_steps_are_named_when_they_end() -> None:
         "  exporting layers 95.3s done",
         "  error           gpu 1/4 RUN false",
     ]
+
+
+FAILED = """#9 [gpu 1/1] RUN python x.py
+#9 0.5 compiled a
+#9 ERROR: process "/bin/sh -euc python x.py" did not complete successfully: exit code: 1
+------
+ > [gpu 1/1] RUN python x.py:
+0.5 compiled a
+0.9 FAILED b: why
+------
+Dockerfile:3
+--------------------
+   3 | >>> RUN python x.py
+--------------------
+ERROR: failed to build: failed to solve: process "/bin/sh -euc python x.py" did not complete successfully: exit code: 1
+"""
+
+
+def test_of_a_failed_step_its_own_last_words_are_shown() -> None:
+    assert failure_lines(FAILED.splitlines()) == (
+        " > [gpu 1/1] RUN python x.py:",
+        "0.5 compiled a",
+        "0.9 FAILED b: why",
+        'ERROR: failed to build: failed to solve: process "/bin/sh -euc python x.py" did not complete successfully: '
+        "exit code: 1",
+    )
+
+
+def test_without_a_step_the_last_lines_are_shown() -> None:
+    assert failure_lines(["", "ERROR: no such builder"]) == ("ERROR: no such builder",)
+    assert failure_lines(["a", "", "b"]) == ("a", "b")
