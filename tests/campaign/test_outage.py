@@ -32,7 +32,7 @@ def test_an_engine_that_is_restarted_costs_one_load_and_no_point(own_engine: Eng
         path = write_campaign(user, ["steady"], repeats=4, levels="[1, 4]")
         run = user.start(*words(user, path))
         run.wait_for("2 of 8 works done", timeout_s=120)
-        with restarted(own_engine):
+        with restarted(own_engine, "stopped"):
             time.sleep(3)
         assert run.end(timeout_s=240) == 0, run.said
         told = status(user)
