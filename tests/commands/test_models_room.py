@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from model_world import TINY, World, random_bytes, safetensors
 
 pytestmark = pytest.mark.docker
 KIT = Path(__file__).parents[2]
-IMAGE_BYTES = 13_100_000_000
+IMAGE_BYTES = tomllib.loads((KIT / "kitctl/data/image_sizes.toml").read_text())["0.5.16"]["gpu"]
 MODEL_BYTES = 24 * 1024**2
 
 
@@ -79,7 +80,7 @@ def test_models_and_image_that_fit_one_disk_only_one_by_one_are_refused(
     model, image = map(str, said["evidence"])
     assert model == f"{TINY} in {disk.path / 'store'}: 25.2 MB"
     assert image.startswith("the image kitctl/sglang:")
-    assert image.endswith(f" in {engine.folder}/data: 13.1 GB")
+    assert image.endswith(f" in {engine.folder}/data: {IMAGE_BYTES / 1e9:.1f} GB")
     disk.resize(used + int(1.05 * (IMAGE_BYTES + 2 * MODEL_BYTES)))
     assert pull(world, disk.path / "store")[0] == 0
     shutil.rmtree(disk.path / "store")
