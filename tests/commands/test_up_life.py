@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from kitctl_process import KitUser, docker, new_user
+import yaml
+from kitctl_process import KIT, KitUser, docker, new_user
 from openai import OpenAI
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -93,6 +94,30 @@ def test_the_container_is_locked_down_and_may_write_in_named_places_alone(served
     config = json.loads(docker("inspect", name))[0]["HostConfig"]
     assert (config["ReadonlyRootfs"], config["CapDrop"], config["CapAdd"]) == (True, ["ALL"], None)
     assert (config["SecurityOpt"], config["Privileged"]) == (["no-new-privileges:true"], False)
+
+
+BIND_MEMORY = """
+import ctypes
+system = ctypes.CDLL(None, use_errno=True)
+print(system.syscall(238, 1, ctypes.byref(ctypes.c_ulong(1)), 64))  # set_mempolicy(MPOL_PREFERRED, node 0), x86-64
+"""
+
+
+def test_memory_is_bound_to_a_numa_node_with_the_add_on_alone(served: Served) -> None:
+    """Docker's seccomp filter refuses set_mempolicy; what the add-on gives lets it pass for the engine's user."""
+    overlay = yaml.safe_load((KIT / "compose" / "overlays" / "numa.yaml").read_text())
+    given = [f"--cap-add={cap}" for cap in overlay["services"]["engine"]["cap_add"]]
+    words = [
+        "run",
+        "--rm",
+        "--network=none",
+        "--cap-drop=ALL",
+        "--security-opt=no-new-privileges",
+        "--entrypoint=python",
+    ]
+    image = served.printed["run"]["image_id"]
+    assert docker(*words, image, "-c", BIND_MEMORY) == "-1"
+    assert docker(*words, *given, image, "-c", BIND_MEMORY) == "0"
 
 
 def test_up_prints_where_and_as_what_it_answers(served: Served) -> None:
