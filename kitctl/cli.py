@@ -63,7 +63,9 @@ COMMANDS: dict[str, Command] = {
     "build": Command("kitctl.commands.build", "build an engine image from its pin set, test and record it"),
     "check": Command("kitctl.commands.check", "the launch line judged by the pinned engine's own parser"),
     "images": Command("kitctl.commands.images", "what the kit can build: list, lock, smoke, diff"),
-    "bundle": Command("kitctl.commands.bundle", "images, models and kitctl for a host without network"),
+    "bundle": Command(
+        "kitctl.commands.bundle", "images, models, caches and kitctl for a host without network"
+    ),
     "verify": Command("kitctl.commands.verify", "image, models and kit proven against the locks"),
     "schema": Command(
         "kitctl.commands.schema", "the JSON Schemas of the files that users write, for editors"

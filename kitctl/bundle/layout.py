@@ -46,6 +46,8 @@ def users_of(manifest: Manifest) -> dict[str, str]:
         words |= {image.bill: f"bill of materials of {image.reference}"} if image.bill else {}
     for model in manifest.models:
         words |= {digest: f"{model.repo}: {path}" for path, digest in model.objects.items()}
+    for cache in manifest.caches:
+        words |= {e.sha256: f"{cache.volume}: {e.path}" for e in cache.entries if e.sha256 is not None}
     return words
 
 

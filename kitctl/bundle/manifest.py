@@ -1,8 +1,8 @@
 """What does a bundle hold, and is its manifest sound?
 
 A bundle is a folder: ``manifest.json``, ``SHA256SUMS``, plain files (the kit's wheels, a note), and parts. The parts,
-one after the other, are one stream of objects: files of models, blobs of images, stacks of the user's own. An object is
-known by its sha256 alone; names and paths stand in the manifest, and no archive is unpacked anywhere.
+one after the other, are one stream of objects: files of models, blobs of images, files of caches, stacks of the user's
+own. An object is known by its sha256 alone; names and paths stand in the manifest, and no archive is unpacked anywhere.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Annotated
 
 import msgspec
 
+from kitctl.bundle.cache import BundleCache, arch_of, entry_problems, holds_files
 from kitctl.bundle.image_tree import ImageTree
 from kitctl.errors import Exit, KitError
 from kitctl.kit.image_record import ImageRecord
 from kitctl.kit.models_lock import ModelsLock, Sha256, SizeBytes, is_safe_path, read_models_lock
+from kitctl.plan.planner import cache_volume_prefix
 
 SCHEMA = "kitctl.bundle/1"
 MANIFEST_NAME = "manifest.json"
@@ -116,6 +118,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     models_lock: str = ""
     own_models: tuple[str, ...] = ()
     config: tuple[BundleConfig, ...] = ()
+    caches: tuple[BundleCache, ...] = ()
     objects: tuple[BundleObject, ...] = ()
     parts: tuple[BundleFile, ...] = ()
     files: tuple[BundleFile, ...] = ()
@@ -178,6 +181,7 @@ def _problems(manifest: Manifest) -> Iterator[str]:
     yield from _object_problems(manifest)
     yield from _model_problems(manifest)
     yield from _image_problems(manifest)
+    yield from _cache_problems(manifest)
 
 
 def _path_problems(manifest: Manifest) -> Iterator[str]:
@@ -217,11 +221,12 @@ def _object_problems(manifest: Manifest) -> Iterator[str]:
 
 
 def named_objects(manifest: Manifest) -> set[str]:
-    """The objects that images, models and configuration consist of."""
+    """The objects that images, models, caches and configuration consist of."""
     blobs = {blob.removeprefix(_DIGEST) for image in manifest.images for blob in image.blobs}
     bills = {image.bill for image in manifest.images if image.bill is not None}
     files = {digest for model in manifest.models for digest in model.objects.values()}
-    return blobs | bills | files | {one.sha256 for one in manifest.config}
+    cached = {digest for cache in manifest.caches for digest in cache.objects}
+    return blobs | bills | files | cached | {one.sha256 for one in manifest.config}
 
 
 def _model_problems(manifest: Manifest) -> Iterator[str]:
@@ -259,6 +264,25 @@ def _image_problems(manifest: Manifest) -> Iterator[str]:
     for stack in manifest.stacks:
         if stack.image not in known:
             yield f"stacks: {stack.name}: the bundle has no image {stack.image}"
+
+
+def _cache_problems(manifest: Manifest) -> Iterator[str]:
+    """A cache must be of the very image that the bundle brings, and hold nothing that leads out of its volume."""
+    images = {image.reference: image for image in manifest.images}
+    for volume in _twice([cache.volume for cache in manifest.caches]):
+        yield f"caches: {volume} is named twice"
+    for cache in manifest.caches:
+        image = images.get(cache.image)
+        if image is None or image.record is None:
+            yield f"caches: {cache.volume}: the bundle has no image {cache.image} with a record"
+            continue
+        prefix = cache_volume_prefix(image.record.pins_hash, image.record.stage)
+        if cache.image_id != image.tree.config or arch_of(cache.volume, prefix) != cache.arch:
+            yield f"caches: {cache.volume} is the cache of another image than {cache.image}"
+        if not holds_files(cache.entries):
+            yield f"caches: {cache.volume} is empty"
+        for problem in entry_problems(cache.entries):
+            yield f"caches: {cache.volume}: {problem}"
 
 
 def _twice(names: Iterable[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from kitctl.commands.existing import settle_existing
 from kitctl.commands.measure_start import deadline_after_s, yardstick_of
 from kitctl.commands.named_failure import known_refusals
 from kitctl.commands.planning import Planned, api_key_of, key_files_of
-from kitctl.commands.preparing import ensure_image, ensure_models
+from kitctl.commands.preparing import ensure_image, ensure_models, require_whole_caches
 from kitctl.commands.projects import running_container, take_down
 from kitctl.commands.rank_results import with_rank
 from kitctl.commands.starting import READY_PROMPT, Started, Target, wait_until_ready
@@ -105,6 +105,7 @@ def prepare_run(planned: Planned, args: argparse.Namespace, context: Context) ->
     """Image and models, each timed; the record of the run that may now start."""
     clock = monotonic_s()
     image_id = ensure_image(planned, may_build=not args.no_build, context=context, skip=frozenset(args.skip))
+    require_whole_caches(planned.plan)
     phases, clock = lap((), "image", clock, context)
     models = ensure_models(planned, may_pull=not args.no_pull, context=context)
     phases, _ = lap(phases, "model", clock, context)

@@ -1,4 +1,4 @@
-"""``kitctl bundle``: images, models and kitctl itself in a folder, for hosts without network."""
+"""``kitctl bundle``: images, models, caches and kitctl itself in a folder, for hosts without network."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--python", action="append", default=[], metavar="X.Y", help="wheels for this Python too; repeatable"
     )
     export.add_argument("--no-kit", action="store_true", help="leave kitctl itself out")
+    export.add_argument("--no-caches", action="store_true", help="leave the caches of compiled kernels out")
     add_store_argument(export)
     verify = verbs.add_parser("verify", help="prove every byte of a bundle", allow_abbrev=False)
     take_in = verbs.add_parser("import", help="prove a bundle, then take it in", allow_abbrev=False)

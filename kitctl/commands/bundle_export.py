@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kitctl import __version__
+from kitctl.bundle.cache import BundleCache
 from kitctl.bundle.image_tree import ImageTree
 from kitctl.bundle.layout import DEFAULT_PART_BYTES
 from kitctl.bundle.manifest import (
@@ -18,6 +19,7 @@ from kitctl.bundle.manifest import (
     Manifest,
 )
 from kitctl.commands.building import BuildWish, existing_record
+from kitctl.commands.bundle_caches import add_cache, cache_row, export_lines
 from kitctl.commands.bundling import Wanted, wanted_of, whole_already
 from kitctl.commands.models_common import store_of
 from kitctl.commands.smoking import bill_of_materials
@@ -53,11 +55,12 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     require_engine()
     kit_dir, folder = find_kit(context.kit_dir), absolute(args.output)
     since = open_bundle(absolute(args.since)) if args.since else None
-    wanted = wanted_of(kit_dir, args, since=since, part_bytes=args.part_size or DEFAULT_PART_BYTES)
+    size = args.part_size or DEFAULT_PART_BYTES
+    wanted = wanted_of(kit_dir, args, since=since, part_bytes=size, say=context.say)
     with project_lock(f"bundle-{text_hash(folder)[:16]}", verb=f"bundle export -o {folder}"):
         there = whole_already(folder, wanted)
         if there is not None:
-            return _result(there, written_bytes=0)
+            return _result(there, wanted, written_bytes=0)
         return _export(kit_dir, wanted, folder, store=store_of(args), since=since, context=context)
 
 
@@ -87,13 +90,14 @@ def _export(
         models_lock=write_models_lock(ModelsLock(models=wanted.entries)),
         own_models=wanted.own_models,
         config=filled.config,
+        caches=filled.caches,
         objects=writer.in_order(),
         parts=parts,
         files=plain_files(folder),
     )
     write_manifest(folder, manifest)
     writer.remove_journal()
-    return _result(open_bundle(folder), written_bytes=manifest.stream_bytes - writer.resumed_bytes)
+    return _result(open_bundle(folder), wanted, written_bytes=manifest.stream_bytes - writer.resumed_bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +107,7 @@ class Filled:
     images: tuple[BundleImage, ...]
     models: tuple[BundleModel, ...]
     config: tuple[BundleConfig, ...]
+    caches: tuple[BundleCache, ...]
 
 
 def _fill(
@@ -125,7 +130,8 @@ def _fill(
         config = tuple(_add_config(path, text, writer) for path, text in wanted.config.items())
         images = tuple(_add_image(kit_dir, one, writer, gauge.came) for one in wanted.images)
         addons = tuple(_add_addon(*names, writer=writer, came=gauge.came) for names in wanted.addons)
-    return Filled(images=(*images, *addons), models=models, config=config)
+        caches = tuple(add_cache(one, images, writer, gauge.came) for one in wanted.caches or ())
+    return Filled(images=(*images, *addons), models=models, config=config, caches=caches)
 
 
 def _model_folder(entry: ModelEntry, store: str, context: Context) -> PurePosixPath:
@@ -136,11 +142,13 @@ def _model_folder(entry: ModelEntry, store: str, context: Context) -> PurePosixP
 
 
 def _needed_bytes(wanted: Wanted, held: dict[str, int]) -> int:
-    """What the parts will hold at most: files of models that the older bundle lacks, and whole images."""
+    """What the parts will hold at most: files of models and caches that the older bundle lacks, and whole images."""
     files = {file.blob_name: file.size_bytes for entry in wanted.entries for file in entry.files}
-    models = sum(size for name, size in files.items() if name not in held)
+    for cache in wanted.caches or ():
+        files |= cache.content.sizes
+    missing = sum(size for name, size in files.items() if name not in held)
     references = [*(image.reference for image in wanted.images), *(exact for exact, _ in wanted.addons)]
-    return models + sum(image_bytes(reference) for reference in references)
+    return missing + sum(image_bytes(reference) for reference in references)
 
 
 def _add_model(
@@ -241,7 +249,7 @@ def _told(chunks: Iterator[bytes], came: Callable[[int], None]) -> Iterator[byte
         yield chunk
 
 
-def _result(bundle: Bundle, *, written_bytes: int) -> Result:
+def _result(bundle: Bundle, wanted: Wanted, *, written_bytes: int) -> Result:
     manifest = bundle.manifest
     left_out = sum(one.size_bytes for one in manifest.objects if one.offset_bytes is None)
     data = {
@@ -251,6 +259,7 @@ def _result(bundle: Bundle, *, written_bytes: int) -> Result:
         "stacks": [stack.name for stack in manifest.stacks],
         "images": [image.reference for image in manifest.images],
         "models": [model.repo for model in manifest.models],
+        "caches": [cache_row(cache, manifest) for cache in manifest.caches],
         "parts": len(manifest.parts),
         "size_bytes": manifest.stream_bytes,
         "in_older_bundle_bytes": left_out,
@@ -262,6 +271,7 @@ def _result(bundle: Bundle, *, written_bytes: int) -> Result:
         f"{bundle.folder}: {size}{older}{'' if written_bytes else ' (whole already, nothing written)'}",
         *(f"  image {image.reference}" for image in manifest.images),
         *(f"  model {model.repo}" for model in manifest.models),
+        *export_lines(manifest, with_caches=wanted.caches is not None),
         f"digest {bundle.digest}",
         "on the other host: sh kit/install.sh, then kitctl bundle import DIR --digest DIGEST",
     )

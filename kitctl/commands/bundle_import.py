@@ -1,11 +1,19 @@
-"""``kitctl bundle import``: prove a bundle, then put models, images and stacks where ``up`` looks for them."""
+"""``kitctl bundle import``: prove a bundle, then put models, images, caches and stacks where ``up`` looks for them."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
 
+from kitctl.bundle.cache import BundleCache
 from kitctl.bundle.manifest import BundleImage
+from kitctl.commands.bundle_caches import (
+    CacheTaken,
+    check_half_filled,
+    missing_caches,
+    object_bytes,
+    take_in_caches,
+)
 from kitctl.commands.bundle_config import check_config, check_kit, put_config
 from kitctl.commands.bundle_proving import ProvenBundle, prove
 from kitctl.commands.models_common import store_of
@@ -28,10 +36,11 @@ SCHEMA = "kitctl.bundle-import/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Todo:
-    """What is not here yet: files by model, and images."""
+    """What is not here yet: files by model, images, and cache volumes."""
 
     files: dict[str, tuple[LockedFile, ...]]
     images: tuple[BundleImage, ...]
+    caches: tuple[BundleCache, ...]
 
     @property
     def file_bytes(self) -> int:
@@ -51,10 +60,12 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         entries = proven.bundle.manifest.lock.models
         todo = _todo(entries, proven, store)
         _require_objects(proven, todo)
+        check_half_filled(todo.caches)
         _check_room(todo, proven, store)
         _take_in(entries, proven, todo, store=store, context=context)
+        caches = take_in_caches(proven, say=context.say)
         written = put_config(kit_dir, proven, store=store)
-    return _result(proven, todo, written)
+    return _result(proven, todo, caches, written)
 
 
 def _todo(entries: tuple[ModelEntry, ...], proven: ProvenBundle, store: str) -> Todo:
@@ -62,6 +73,7 @@ def _todo(entries: tuple[ModelEntry, ...], proven: ProvenBundle, store: str) -> 
     return Todo(
         files={entry.repo: missing_files(entry, store) for entry in entries},
         images=tuple(image for image in images if not is_on_engine(image)),
+        caches=missing_caches(proven.bundle.manifest),
     )
 
 
@@ -74,6 +86,7 @@ def _require_objects(proven: ProvenBundle, todo: Todo) -> None:
     wanted |= {one.sha256 for one in manifest.config} | {
         image.bill for image in manifest.images if image.bill
     }
+    wanted |= {digest for cache in todo.caches for digest in cache.objects}
     lacking = wanted & proven.lacking
     if lacking:
         raise KitError(
@@ -90,6 +103,11 @@ def _check_room(todo: Todo, proven: ProvenBundle, store: str) -> None:
     needs = [
         need_of(f"the image {image.reference}", root, _image_room(image, proven))
         for image in todo.images
+        if root is not None
+    ]
+    needs += [
+        need_of(f"the cache {cache.volume}", root, object_bytes(cache, proven))
+        for cache in todo.caches
         if root is not None
     ]
     check_room("the bundle's models", store, needed_bytes=todo.file_bytes, others=needs)
@@ -127,7 +145,9 @@ def _take_in(
         adopt_image(image, proven.objects, load=is_new)
 
 
-def _result(proven: ProvenBundle, todo: Todo, written: tuple[str, ...]) -> Result:
+def _result(
+    proven: ProvenBundle, todo: Todo, caches: tuple[CacheTaken, ...], written: tuple[str, ...]
+) -> Result:
     manifest = proven.bundle.manifest
     loaded = {image.reference for image in todo.images}
     data = {
@@ -141,6 +161,7 @@ def _result(proven: ProvenBundle, todo: Todo, written: tuple[str, ...]) -> Resul
         "models": [
             {"name": model.repo, "files_written": len(todo.files[model.repo])} for model in manifest.models
         ],
+        "caches": [{"volume": one.volume, "filled": one.is_filled, "detail": one.detail} for one in caches],
         "written_bytes": todo.file_bytes,
         "config": list(written),
     }
@@ -152,6 +173,7 @@ def _result(proven: ProvenBundle, todo: Todo, written: tuple[str, ...]) -> Resul
         f"model {model.repo}: {len(todo.files[model.repo])} of {len(model.objects)} files written, all proven"
         for model in manifest.models
     ]
+    lines += [f"cache {one.volume}: {one.detail}" for one in caches]
     lines += [f"yours {path}" for path in written]
     if todo.file_bytes:
         lines.append(f"{size_text(todo.file_bytes)} of models written to the store")

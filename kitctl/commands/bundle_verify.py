@@ -26,6 +26,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         "stacks": [stack.name for stack in manifest.stacks],
         "images": [image.reference for image in manifest.images],
         "models": [model.repo for model in manifest.models],
+        "caches": [cache.volume for cache in manifest.caches],
         "needs_older": sorted(proven.lacking),
         "read_bytes": proven.read_bytes,
     }

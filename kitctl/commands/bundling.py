@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from kitctl import __version__
 from kitctl.bundle.manifest import BundleStack
+from kitctl.commands.bundle_caches import FoundCache, found_caches
 from kitctl.commands.image_proof import prove_image
 from kitctl.edge.bundle_reader import Bundle, is_bundle, open_bundle
 from kitctl.edge.docker_engine import image_id
@@ -39,6 +41,7 @@ class Wanted:
     """All that was asked for. ``ids``: the images' ids on this engine; ``wish``: one hash over everything.
 
     ``addons`` are the images of add-ons: what the plan asks the engine for, and the name under which it is loaded.
+    ``caches``: ``None`` when they are left out.
     """
 
     stacks: tuple[BundleStack, ...]
@@ -52,10 +55,18 @@ class Wanted:
     since: str | None
     pythons: tuple[str, ...]
     with_kit: bool
+    caches: tuple[FoundCache, ...] | None
     wish: str = ""
 
 
-def wanted_of(kit_dir: str, args: argparse.Namespace, *, since: Bundle | None, part_bytes: int) -> Wanted:
+def wanted_of(
+    kit_dir: str,
+    args: argparse.Namespace,
+    *,
+    since: Bundle | None,
+    part_bytes: int,
+    say: Callable[[str], None],
+) -> Wanted:
     """What the command line asks for. Raises KitError (exit 2, 3 or 5) for what is not here or not proven."""
     texts, locks = load_kit_texts(kit_dir), read_locks(kit_dir)
     names = tuple(dict.fromkeys(args.stacks))
@@ -77,6 +88,7 @@ def wanted_of(kit_dir: str, args: argparse.Namespace, *, since: Bundle | None, p
         since=since.digest if since else None,
         pythons=tuple(sorted(set(args.python))),
         with_kit=not args.no_kit,
+        caches=None if args.no_caches else found_caches(images, say=say),
     )
     return _with_wish(found)
 

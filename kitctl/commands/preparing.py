@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kitctl.commands.image_proof import prove_image
 from kitctl.commands.planning import Planned
+from kitctl.edge.cache_volumes import is_half_filled
 from kitctl.edge.demo_store import ensure_demo_model
 from kitctl.edge.docker_engine import image_id
 from kitctl.errors import Exit, KitError
@@ -66,6 +67,18 @@ def ensure_image(
     if built is None:
         raise _image_missing(image.reference, can_build=True)
     return built
+
+
+def require_whole_caches(plan: Plan) -> None:
+    """Raises KitError ``cache-half-filled`` (exit 3) for a cache volume that a bundle's import fills or left behind."""
+    for mount in plan.mounts:
+        if mount.kind == "volume" and is_half_filled(mount.source):
+            raise KitError(
+                "cache-half-filled",
+                f"the cache volume {mount.source} is half filled: an import of a bundle runs or was cut off",
+                remedy="run the same kitctl bundle import again: it fills the volume anew",
+                exit_code=Exit.REFUSED,
+            )
 
 
 def ensure_models(planned: Planned, *, may_pull: bool, context: Context) -> tuple[RunModel, ...]:

@@ -58,7 +58,7 @@ def image_entries(reference: str) -> Iterator[Entry]:
     import docker.errors
 
     with engine_calls() as client:
-        stream = _Stream(client.api.get_image(reference, chunk_size=CHUNK_BYTES))
+        stream = ChunkStream(client.api.get_image(reference, chunk_size=CHUNK_BYTES))
         try:
             with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK_BYTES) as archive:
                 for member in archive:
@@ -147,7 +147,7 @@ def _tar(files: Iterable[tuple[str, int, Iterable[bytes]]]) -> Iterator[bytes]:
     yield bytes(tarfile.BLOCKSIZE * 2)
 
 
-class _Stream(io.RawIOBase):
+class ChunkStream(io.RawIOBase):
     """An iterator of chunks as the file that tarfile wants."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

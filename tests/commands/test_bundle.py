@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airgap.offline_host import OfflineHost, running_offline_host
 from kitctl_process import KIT, KitUser, docker, new_user
 from model_world import CONFIG, random_bytes, safetensors
 from tiny_kit import TinyKit, tiny_kit
+
+from kitctl.plan.planner import cache_volume_prefix
 
 pytestmark = pytest.mark.docker
 STACK = "summary: mine\nuses: [small]\nmodel: org/local\n"
@@ -347,6 +352,169 @@ def test_an_add_on_comes_with_its_images(
     assert planned["addon_services"][0]["image"].endswith(digest if keeps else stub)
     for reference in (stub, sender.kit.reference):
         offline.docker("image", "rm", "--force", reference)
+
+
+KERNELS = {"ops/kernel.so": b"\x7fELF" * 4000, "ops/build.ninja": b"rule cuda\n"}
+
+
+def send_kernels(volume: str, image: str) -> None:
+    """Compiled kernels as an engine leaves them in its cache volume."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in {"ops": None, **KERNELS}.items():
+            info = tarfile.TarInfo(f"cache/{name}")
+            info.type, info.mode, info.mtime = tarfile.DIRTYPE, 0o755, 1_700_000_000
+            if data is not None:
+                info.type, info.size, info.mode = tarfile.REGTYPE, len(data), 0o640
+            archive.addfile(info, io.BytesIO(data or b""))
+    container = docker("create", "--volume", f"{volume}:/cache", image)
+    subprocess.run(["docker", "cp", "-", f"{container}:/"], input=stream.getvalue(), check=True)
+    docker("rm", container)
+
+
+def kernels_of(host: OfflineHost, volume: str, image: str) -> dict[str, tuple[bytes, int, float]]:
+    """Bytes, mode and time stamp of each file in the volume."""
+    container = host.docker("create", "--volume", f"{volume}:/cache", image)
+    words = ["docker", "--host", host.docker_host, "cp", f"{container}:/cache", "-"]
+    raw = subprocess.run(words, capture_output=True, check=True).stdout
+    host.docker("rm", container)
+    with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
+        files = {one.name.removeprefix("cache/"): (archive.extractfile(one), one) for one in archive}
+        return {name: (file.read(), one.mode, one.mtime) for name, (file, one) in files.items() if file}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A bundle with a cache, and the volume that it came from."""
+
+    bundle: Path
+    volume: str
+    body: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def compiled(sender: Sender, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiled]:
+    request = sender.kit.request
+    volume = f"{cache_volume_prefix(request.pins_hash, request.stage)}cpu"
+    send_kernels(volume, sender.kit.reference)
+    folder = tmp_path_factory.mktemp("compiled") / "bundle"
+    try:
+        body = sender.user.json("bundle", "export", "cpu-demo", "-o", str(folder), "--no-kit")
+        yield Compiled(bundle=folder, volume=volume, body=body)
+    finally:
+        docker("volume", "rm", volume)
+
+
+def import_caches(host: OfflineHost, user: KitUser, bundle: Path) -> list[dict[str, Any]]:
+    done = kitctl(host, user, "bundle", "import", str(bundle), "--json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["caches"]
+    return found
+
+
+def test_compiled_kernels_come_along(
+    offline: OfflineHost, sender: Sender, compiled: Compiled, tmp_path: Path
+) -> None:
+    """Filled once, with label, mode and time stamp; never over content, never into another image's."""
+    user, volume, image = receiver(offline, sender, tmp_path), compiled.volume, sender.kit.reference
+    size = sum(len(data) for data in KERNELS.values())
+    assert compiled.body["caches"] == [{"volume": volume, "image": image, "files": 2, "size_bytes": size}]
+    filled = {"volume": volume, "filled": True, "detail": "filled with 2 files"}
+    assert import_caches(offline, user, compiled.bundle) == [filled]
+    assert kernels_of(offline, volume, image) == {p: (d, 0o640, 1_700_000_000) for p, d in KERNELS.items()}
+    labels = json.loads(offline.docker("volume", "inspect", "--format", "{{json .Labels}}", volume))
+    ids = {labels["io.kitctl.cache.image"], labels["io.kitctl.cache.manifest"]}
+    assert offline.docker("image", "inspect", "--format", "{{.Id}}", image) in ids
+    up = kitctl(offline, user, *user.up("--no-build", "--no-pull"))
+    assert up.returncode == 0, up.stderr
+    assert kitctl(offline, user, "down", "cpu-demo", "--name", user.name).returncode == 0
+    assert import_caches(offline, user, compiled.bundle)[0]["detail"] == "left as it is, it has content"
+    offline.docker("volume", "rm", volume)
+    offline.docker("volume", "create", "--label", f"io.kitctl.cache.image=sha256:{'0' * 64}", volume)
+    assert import_caches(offline, user, compiled.bundle) == [filled]
+    offline.docker("volume", "rm", volume)
+    offline.docker("image", "rm", "--force", image)
+
+
+def test_the_cache_of_another_image_stays_as_it_is(
+    offline: OfflineHost, sender: Sender, compiled: Compiled, tmp_path: Path
+) -> None:
+    user, volume, image = receiver(offline, sender, tmp_path), compiled.volume, sender.kit.reference
+    import_caches(offline, user, compiled.bundle)
+    offline.docker("volume", "rm", volume)
+    offline.docker("volume", "create", "--label", f"io.kitctl.cache.image=sha256:{'0' * 64}", volume)
+    container = offline.docker("create", "--volume", f"{volume}:/cache", image)
+    (tmp_path / "other.so").write_text("of another image")
+    offline.docker("cp", str(tmp_path / "other.so"), f"{container}:/cache/other.so")
+    offline.docker("rm", container)
+    (kept,) = import_caches(offline, user, compiled.bundle)
+    assert kept["detail"].startswith("left as it is, the cache of another image: docker volume rm ")
+    assert set(kernels_of(offline, volume, image)) == {"other.so"}
+    exported = kitctl(offline, user, "bundle", "export", "cpu-demo", "-o", str(tmp_path / "b"), "--no-kit")
+    assert exported.returncode == 0, exported.stderr
+    assert f"{volume} is the cache of another image than {image}: not carried" in exported.stderr
+    assert "no cache of compiled kernels: no volume of these images here holds one" in exported.stdout
+    offline.docker("volume", "rm", volume)
+    offline.docker("image", "rm", "--force", image)
+
+
+def test_a_half_filled_cache_is_not_used_and_done_anew(
+    offline: OfflineHost, sender: Sender, compiled: Compiled, tmp_path: Path
+) -> None:
+    """What a killed import leaves: a part of the files, and the container by which it is known."""
+    user, volume, image = receiver(offline, sender, tmp_path), compiled.volume, sender.kit.reference
+    import_caches(offline, user, compiled.bundle)
+    offline.docker("volume", "rm", volume)
+    mark = ("--label", f"io.kitctl.cache-fill={volume}", "--volume", f"{volume}:/cache")
+    half = offline.docker("create", *mark, image)
+    (tmp_path / "half.so").write_text("half")
+    offline.docker("cp", str(tmp_path / "half.so"), f"{half}:/cache/half.so")
+    up = kitctl(offline, user, *user.up("--no-build", "--no-pull"))
+    assert (up.returncode, "(cache-half-filled)" in up.stderr) == (3, True), up.stderr
+    used = offline.docker("create", "--volume", f"{volume}:/cache", image)
+    refused = kitctl(offline, user, "bundle", "import", str(compiled.bundle))
+    assert (refused.returncode, "(cache-in-use)" in refused.stderr) == (3, True), refused.stderr
+    offline.docker("rm", used)
+    assert import_caches(offline, user, compiled.bundle)[0]["filled"]
+    assert set(kernels_of(offline, volume, image)) == set(KERNELS)
+    offline.docker("volume", "rm", volume)
+    offline.docker("image", "rm", "--force", image)
+
+
+def test_a_delta_leaves_out_kernels_that_the_older_bundle_holds(
+    offline: OfflineHost, sender: Sender, compiled: Compiled, tmp_path: Path
+) -> None:
+    user, delta = receiver(offline, sender, tmp_path), tmp_path / "delta"
+    words = ("bundle", "export", "cpu-demo", "-o", str(delta), "--since", str(compiled.bundle), "--no-kit")
+    assert sender.user.json(*words)["size_bytes"] < 10_000
+    import_caches(offline, user, compiled.bundle)
+    offline.docker("volume", "rm", compiled.volume)
+    alone = kitctl(offline, user, "bundle", "import", str(delta))
+    assert (alone.returncode, "(bundle-needs-base)" in alone.stderr) == (5, True)
+    both = kitctl(offline, user, "bundle", "import", str(delta), "--base", str(compiled.bundle))
+    assert (both.returncode, f"cache {compiled.volume}: filled with 2 files" in both.stdout) == (0, True)
+    offline.docker("volume", "rm", compiled.volume)
+    offline.docker("image", "rm", "--force", sender.kit.reference)
+
+
+def test_caches_are_left_out_when_asked(sender: Sender, compiled: Compiled, tmp_path: Path) -> None:
+    """The bundle with them says which; an unsafe volume is refused before anything is written."""
+    folder = tmp_path / "bundle"
+    words = ("bundle", "export", "cpu-demo", "-o", str(folder), "--no-kit")
+    docker("run", "--rm", "--volume", f"{compiled.volume}:/cache", "--entrypoint", "mkfifo", sender.kit.reference,
+           "/cache/pipe")  # fmt: skip
+    try:
+        refused = sender.user.run(*words)
+        assert (refused.returncode, "(cache-unsafe)" in refused.stderr) == (3, True)
+        assert not folder.exists()
+        without = sender.user.run(*words, "--no-caches")
+        assert without.returncode == 0, without.stderr
+        assert "no caches of compiled kernels (--no-caches)" in without.stdout
+    finally:
+        docker("run", "--rm", "--volume", f"{compiled.volume}:/cache", "--entrypoint", "rm", sender.kit.reference,
+               "/cache/pipe")  # fmt: skip
+    assert sender.user.json("bundle", "verify", str(folder))["caches"] == []
+    assert sender.user.json("bundle", "verify", str(compiled.bundle))["caches"] == [compiled.volume]
 
 
 def test_what_is_not_here_is_not_exported(sender: Sender, tmp_path: Path) -> None:
