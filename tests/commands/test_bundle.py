@@ -11,6 +11,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -392,17 +393,24 @@ class Compiled:
     body: dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def compiled(sender: Sender, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiled]:
+@contextmanager
+def kernels_here(sender: Sender) -> Iterator[str]:
+    """The cache volume of the sender's image, filled, as long as the block runs; its name."""
     request = sender.kit.request
     volume = f"{cache_volume_prefix(request.pins_hash, request.stage)}cpu"
     send_kernels(volume, sender.kit.reference)
-    folder = tmp_path_factory.mktemp("compiled") / "bundle"
     try:
-        body = sender.user.json("bundle", "export", "cpu-demo", "-o", str(folder), "--no-kit")
-        yield Compiled(bundle=folder, volume=volume, body=body)
+        yield volume
     finally:
         docker("volume", "rm", volume)
+
+
+@pytest.fixture(scope="module")
+def compiled(sender: Sender, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    folder = tmp_path_factory.mktemp("compiled") / "bundle"
+    with kernels_here(sender) as volume:
+        body = sender.user.json("bundle", "export", "cpu-demo", "-o", str(folder), "--no-kit")
+    return Compiled(bundle=folder, volume=volume, body=body)
 
 
 def import_caches(host: OfflineHost, user: KitUser, bundle: Path) -> list[dict[str, Any]]:
@@ -486,7 +494,11 @@ def test_a_delta_leaves_out_kernels_that_the_older_bundle_holds(
 ) -> None:
     user, delta = receiver(offline, sender, tmp_path), tmp_path / "delta"
     words = ("bundle", "export", "cpu-demo", "-o", str(delta), "--since", str(compiled.bundle), "--no-kit")
-    assert sender.user.json(*words)["size_bytes"] < 10_000
+    with kernels_here(sender):
+        body = sender.user.json(*words)
+    assert (body["size_bytes"] < 100_000, body["caches"]) == (True, compiled.body["caches"])
+    held = b"".join(part.read_bytes() for part in (delta / "parts").iterdir())
+    assert KERNELS["ops/kernel.so"] not in held
     import_caches(offline, user, compiled.bundle)
     offline.docker("volume", "rm", compiled.volume)
     alone = kitctl(offline, user, "bundle", "import", str(delta))
@@ -501,18 +513,15 @@ def test_caches_are_left_out_when_asked(sender: Sender, compiled: Compiled, tmp_
     """The bundle with them says which; an unsafe volume is refused before anything is written."""
     folder = tmp_path / "bundle"
     words = ("bundle", "export", "cpu-demo", "-o", str(folder), "--no-kit")
-    docker("run", "--rm", "--volume", f"{compiled.volume}:/cache", "--entrypoint", "mkfifo", sender.kit.reference,
-           "/cache/pipe")  # fmt: skip
-    try:
+    with kernels_here(sender) as volume:
+        docker("run", "--rm", "--volume", f"{volume}:/cache", "--entrypoint", "mkfifo", sender.kit.reference,
+               "/cache/pipe")  # fmt: skip
         refused = sender.user.run(*words)
         assert (refused.returncode, "(cache-unsafe)" in refused.stderr) == (3, True)
         assert not folder.exists()
         without = sender.user.run(*words, "--no-caches")
-        assert without.returncode == 0, without.stderr
-        assert "no caches of compiled kernels (--no-caches)" in without.stdout
-    finally:
-        docker("run", "--rm", "--volume", f"{compiled.volume}:/cache", "--entrypoint", "rm", sender.kit.reference,
-               "/cache/pipe")  # fmt: skip
+    assert without.returncode == 0, without.stderr
+    assert "no caches of compiled kernels (--no-caches)" in without.stdout
     assert sender.user.json("bundle", "verify", str(folder))["caches"] == []
     assert sender.user.json("bundle", "verify", str(compiled.bundle))["caches"] == [compiled.volume]
 
