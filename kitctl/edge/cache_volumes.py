@@ -28,6 +28,8 @@ from kitctl.render.compose import LABEL
 _READING, _FILLING = f"{LABEL}.cache-read", f"{LABEL}.cache-fill"
 _ROOT = CACHE_ROOT.removeprefix("/")
 _LAST_S = 2**33
+_ROOT_MODE = 0o1777
+"""As the kit's images make the folder (``images/sglang/Dockerfile``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +230,8 @@ def _archive(content: CacheContent, chunks: Callable[[str], Iterator[bytes]], ui
     """The volume as the engine unpacks it, its root first: a volume that was just made is root's."""
     for entry in (None, *content.entries):
         info = tarfile.TarInfo(_ROOT if entry is None else f"{_ROOT}/{entry.path}")
-        info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, 0o755, uid, uid
+        info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, _ROOT_MODE, uid, uid
+        info.mtime = max(one.mtime_s for one in content.entries)
         if entry is not None:
             info.mode, info.mtime = entry.mode, entry.mtime_s
         if entry is not None and entry.link is not None:

@@ -87,12 +87,13 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, *, mode: int = 0o644, link:
     return info
 
 
-def owners(volume: str, image: str) -> dict[str, tuple[int, int]]:
+def owners(volume: str, image: str) -> dict[str, tuple[int, int, int]]:
+    """User, group and mode of all that is in the volume, and of its root (``cache``)."""
     container = docker("create", "--mount", mount(volume), image)
     done = subprocess.run(["docker", "cp", f"{container}:/cache", "-"], capture_output=True, check=True)
     docker("rm", container)
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        return {one.name: (one.uid, one.gid) for one in archive}
+        return {one.name: (one.uid, one.gid, one.mode) for one in archive}
 
 
 def test_a_cache_comes_back_as_it_went_in(volume: str, image: str) -> None:
@@ -105,7 +106,8 @@ def test_a_cache_comes_back_as_it_went_in(volume: str, image: str) -> None:
     assert cache_volumes(volume) == {volume: LABELS}
     assert (has_content(volume, image), is_half_filled(volume)) == (True, False)
     found = owners(volume, image)
-    assert set(found.values()) == {(OWN, OWN)}
+    assert {row[:2] for row in found.values()} == {(OWN, OWN)}
+    assert found["cache"][2] == 0o1777
     assert len(found) == len(content.entries) + 1
     assert docker("ps", "--all", "--quiet", "--filter", f"volume={volume}") == ""
 
