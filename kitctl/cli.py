@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kitctl import __version__
 from kitctl.errors import Exit, KitError
-from kitctl.result import Context, Result
+from kitctl.result import Context, Result, shown
 
 
 class Command(NamedTuple):
@@ -195,7 +195,7 @@ def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
 def _say(line: str) -> None:
     """Talk to the person; a reader who went away stops no work."""
     try:
-        print(line, file=sys.stderr, flush=True)
+        print(shown(line), file=sys.stderr, flush=True)
     except OSError:
         from kitctl.edge.signals import leave_closed_pipe
 
@@ -215,7 +215,7 @@ def _print_result(result: Result, *, as_json: bool) -> None:
         print(to_json(result.data))
         return
     for line in result.lines:
-        print(line)
+        print(shown(line))
     for line in result.stream or ():
         print(line, flush=True)
 

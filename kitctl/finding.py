@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from kitctl.kit.near import did_you_mean
+
 
 class Severity(StrEnum):
     """``block`` stops fetch, build and start; ``warn`` costs speed or safety; ``note`` is worth knowing."""
@@ -35,6 +37,16 @@ def blocking(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def without_skipped(findings: Iterable[Finding], skip: frozenset[str]) -> tuple[Finding, ...]:
     """The findings, with those whose code the user skips turned into notes that say so."""
     return tuple(_skipped(finding) if finding.code in skip else finding for finding in findings)
+
+
+def skipped_in_vain(findings: Iterable[Finding], skip: Iterable[str]) -> tuple[str, ...]:
+    """A line of warning for each code to skip that no finding has."""
+    found = {finding.code for finding in findings}
+    return tuple(
+        f"--skip {code}: nothing is skipped, since no finding here has that code; {did_you_mean(code, found)}"
+        for code in dict.fromkeys(skip)
+        if code not in found
+    )
 
 
 def _skipped(finding: Finding) -> Finding:

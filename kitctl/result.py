@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kitctl.errors import Exit
+
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +26,15 @@ class Result:
     exit: Exit = Exit.OK
     records: tuple[Mapping[str, Any], ...] | None = None
     stream: Iterator[str] | None = field(default=None, compare=False)
+
+
+def shown(line: str) -> str:
+    """The line for a terminal: what would steer it (escapes, control and bidi characters) is written out, as \\x1b.
+
+    What a log or a host says is printed, and must not be able to move the cursor or set a title. Tabs and line breaks
+    stay.
+    """
+    return _STEERING.sub(lambda one: one[0].encode("unicode_escape").decode("ascii"), line)
 
 
 @dataclass(frozen=True, kw_only=True)

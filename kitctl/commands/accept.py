@@ -13,10 +13,11 @@ from kitctl.commands.accept_session import (
     measure_parity,
     model_from_files,
     prediction_from_file,
+    require_results,
 )
 from kitctl.commands.bench_options import dataset_of, endpoints, numbers, positive
 from kitctl.commands.server_choice import add_server_arguments, choose_server, other_server
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import require_folder, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
 
@@ -61,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Measure and judge. Exit 9 when the drafter is useless, too short, or changes answers."""
+    require_folder(args.output)
+    require_results(args.without, vars(args)["with"])
     server = choose_server(args)
     dataset = dataset_of(args.dataset)
     points = measure_acceptance(server, dataset, args, context)

@@ -191,6 +191,13 @@ def _parity_failed(record: Record) -> KitError:
     )
 
 
+def require_results(*files: str | None) -> None:
+    """Read what the speed-up model will need, before a server is loaded for it. Raises KitError (exit 2)."""
+    for file in files:
+        if file:
+            read_result(file, read_text(file))
+
+
 def model_from_files(without: str, drafted: str, point: Acceptance) -> SpeedModel | None:
     """The speed-up model from two result files of ``kitctl bench`` and the accept length measured now."""
     plain = read_result(without, read_text(without))

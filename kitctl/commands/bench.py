@@ -11,6 +11,7 @@ from kitctl.commands.bench_options import add_load_arguments, dataset_of, seed_f
 from kitctl.commands.bench_second import require_stack, second_opinion
 from kitctl.commands.bench_sweep import Sweep, run_sweep
 from kitctl.commands.server_choice import add_server_arguments, choose_server
+from kitctl.edge.files import require_folder
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
 
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Measure every point. Exit 9 when a point is invalid: its numbers are printed with the reasons."""
+    require_folder(args.output)
     server = choose_server(args)
     asks_engine = vars(args)["with"] is not None
     if asks_engine:

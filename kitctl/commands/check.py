@@ -27,13 +27,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def chosen_archs(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """The archs to imitate: those asked for, else all of the pin set. Raises KitError ``arch-unknown`` (exit 2)."""
+    strange = [arch for arch in asked if arch not in known]
+    if strange:
+        raise KitError(
+            "arch-unknown",
+            f"--arch {strange[0]}: the image is not built for that arch",
+            evidence=(f"archs of the pin set: {' '.join(known)}",),
+            remedy="name one of them with --arch, or leave --arch out to judge for all",
+            exit_code=Exit.USAGE,
+        )
+    return asked or known
+
+
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Exit 3 when the engine refuses the line. Nothing is started but a short-lived container."""
     require_engine()
     planned = make_plan(args, context)
     plan = planned.plan
     pins = load_pin_file(planned.kit_dir, plan.stack.image.name)
-    archs = tuple(args.arch) or pins.pin_sets[plan.image.release or pins.default].arch
+    archs = chosen_archs(tuple(args.arch), pins.pin_sets[plan.image.release or pins.default].arch)
     if image_id(plan.image.reference) is None:
         raise KitError(
             "image-missing",

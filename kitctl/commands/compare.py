@@ -9,7 +9,7 @@ from kitctl.bench.compare import Metric, comparability, comparison_data, differe
 from kitctl.bench.html_report import page
 from kitctl.bench.tables import comparison_text, difference_lines
 from kitctl.commands.result_reading import PUBLISHED, read_all
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import require_folder, write_atomic
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
 from kitctl.finding import finding_lines
@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Compare the results with the first one. Exit 9 when the gate fails."""
+    require_folder(args.html)
     results, acceptances = read_all(args.results)
     found = differences(results) if len(results) > 1 else ()
     odd = comparability(results)

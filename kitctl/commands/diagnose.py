@@ -6,6 +6,7 @@ import argparse
 
 import msgspec
 
+from kitctl.commands.outside_types import exit_code
 from kitctl.commands.projects import add_project_arguments, project_of, running_container
 from kitctl.edge.container_log import log_lines
 from kitctl.edge.docker_engine import ContainerState
@@ -27,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``diagnose``."""
     add_project_arguments(parser)
     parser.add_argument("--file", action="store_true", help="STACK is a log file, never a stack")
-    parser.add_argument("--exit-code", type=int, metavar="N", help="with a file: the container's exit code")
+    parser.add_argument(
+        "--exit-code", type=exit_code, metavar="N", help="with a file: the container's exit code"
+    )
     parser.add_argument(
         "--oom-killed", action="store_true", help="with a file: the kernel killed it for memory"
     )

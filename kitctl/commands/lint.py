@@ -10,7 +10,7 @@ from kitctl.edge.files import absolute, list_files
 from kitctl.edge.kubernetes_data import load_kubernetes_data
 from kitctl.edge.log_files import read_log_file
 from kitctl.errors import Exit, KitError
-from kitctl.finding import blocking, finding_lines, without_skipped
+from kitctl.finding import blocking, finding_lines, skipped_in_vain, without_skipped
 from kitctl.kit.yaml_reader import read_yaml_documents
 from kitctl.render.kubernetes_lint import lint_manifests
 from kitctl.result import Context, Result
@@ -30,13 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Exit 3 when a rule blocks. Raises KitError ``no-manifests`` or ``bad-yaml`` (exit 2)."""
-    del context
+    """Exit 3 when a rule blocks. Raises KitError ``no-manifests``, ``no-objects`` or ``bad-yaml`` (exit 2)."""
     book, settings = load_kubernetes_data()
     files = ("-",) if args.folder == "-" else _files(args.folder)
     read = [tree for path in files for tree in read_yaml_documents(read_log_file(path), source=path)]
     trees = [tree for tree in read if tree.get("kind") not in NO_OBJECTS]
+    if not trees:
+        raise _no_objects(args.folder)
     found = lint_manifests(trees, book=book, settings=settings)
+    for line in skipped_in_vain(found, args.skip):
+        context.say(line)
     findings = without_skipped(found, frozenset(args.skip))
     data = {
         "schema": "kitctl.lint/1",
@@ -46,6 +49,17 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     counted = f"{len(trees)} objects, {len(book.records)} rules, {len(blocking(findings))} that block"
     exit_code = Exit.REFUSED if blocking(findings) else Exit.OK
     return Result(data=data, lines=(*finding_lines(findings), counted), exit=exit_code)
+
+
+def _no_objects(source: str) -> KitError:
+    """Nothing was read, as after a pipe whose first half failed: that is no proof of anything."""
+    return KitError(
+        "no-objects",
+        f"{'stdin' if source == '-' else source} holds no Kubernetes object to look at",
+        remedy="see that the command before the pipe worked; what kustomize puts together: "
+        "kubectl kustomize DIR | kitctl lint -",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _files(folder: str) -> tuple[str, ...]:

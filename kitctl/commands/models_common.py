@@ -6,7 +6,7 @@ import argparse
 
 from kitctl.edge.lock_file import Locks
 from kitctl.edge.pull import PullSettings
-from kitctl.edge.store_files import default_store
+from kitctl.edge.store_files import store_at
 from kitctl.edge.transfer import Patience
 from kitctl.errors import Exit, KitError
 from kitctl.kit.models_lock import ModelEntry, choose_entries
@@ -62,8 +62,8 @@ def transfer_settings(args: argparse.Namespace, context: Context) -> PullSetting
 
 
 def store_of(args: argparse.Namespace) -> str:
-    """The store that the words or the environment name."""
-    return args.store or default_store()
+    """The store that the words or the environment name. Raises KitError ``no-store`` (exit 2)."""
+    return store_at(args.store)
 
 
 def proven_entries(locks: Locks, names: list[str], *, context: Context) -> tuple[ModelEntry, ...]:

@@ -7,9 +7,9 @@ import argparse
 from kitctl.commands.plan_views import diff, why
 from kitctl.commands.planning import add_plan_arguments, make_plan
 from kitctl.errors import Exit
-from kitctl.finding import blocking, finding_lines
+from kitctl.finding import blocking, finding_lines, skipped_in_vain
 from kitctl.plan.memory_report import memory_lines
-from kitctl.plan.types import GpuDriver, Plan
+from kitctl.plan.types import GpuDriver, Plan, PlannedModel
 from kitctl.render.compose import base_url, fingerprint, plan_json
 from kitctl.result import Context, Result
 from kitctl.store.sizes import size_text
@@ -35,6 +35,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     if args.diff:
         return diff(args, context, planned, args.diff)
     plan = planned.plan
+    for line in skipped_in_vain(plan.findings, args.skip):
+        context.say(line)
     blocked = bool(blocking(plan.findings))
     return Result(
         data=plan_json(plan), lines=tuple(plan_lines(plan)), exit=Exit.REFUSED if blocked else Exit.OK
@@ -54,7 +56,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"  gpus     {gpus}",
         f"  answers  {base_url(plan)} as {plan.model_name}",
         *_load_lines(plan),
-        *(_model_line(model.role, model.model, model.folder, model.missing_bytes) for model in plan.models),
+        *(_model_line(model) for model in plan.models),
         f"  argv     {' '.join(plan.argv)}",
         f"  env      {' '.join(f'{name}={value}' for name, value in sorted(plan.environment.items()))}",
         *(f"  left out {path}: {why}" for path, why in plan.left_out),
@@ -63,9 +65,11 @@ def plan_lines(plan: Plan) -> list[str]:
     return lines + memory + finding_lines(plan.findings)
 
 
-def _model_line(role: str, model: str, folder: str, missing: int | None) -> str:
+def _model_line(model: PlannedModel) -> str:
+    missing = model.missing_bytes
     state = "complete" if missing == 0 else f"missing {size_text(missing)}" if missing else "size unknown"
-    return f"  {role:8} {model}: {state} in {folder}"
+    state = "made by kitctl" if model.generated else state
+    return f"  {model.role:8} {model.model}: {state} in {model.folder}"
 
 
 def _load_lines(plan: Plan) -> list[str]:

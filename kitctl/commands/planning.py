@@ -9,13 +9,14 @@ from functools import partial
 
 from kitctl.commands.argument_types import ip_address, port_number
 from kitctl.commands.memory_judging import judge_drafter, judge_load, judge_memory
+from kitctl.commands.outside_types import image_reference
 from kitctl.commands.plan_checks import is_on_engine, judge, read_shapes
 from kitctl.commands.rank_options import rank_of
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
 from kitctl.edge.package_data import package_text
-from kitctl.edge.store_files import default_store, locate_model, quick_verify
+from kitctl.edge.store_files import locate_model, quick_verify, store_at
 from kitctl.errors import Exit, KitError
 from kitctl.finding import without_skipped
 from kitctl.host.facts import HostFacts
@@ -80,7 +81,9 @@ def add_plan_arguments(parser: argparse.ArgumentParser, *, stack_is_optional: bo
     )
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's private key, PEM")
     parser.add_argument("--name", metavar="NAME", help="run a second copy of the stack under this name")
-    parser.add_argument("--image", metavar="REF", help="serve from this image instead of the kit's")
+    parser.add_argument(
+        "--image", type=image_reference, metavar="REF", help="serve from this image instead of the kit's"
+    )
     parser.add_argument("--store", metavar="DIR", help="the model store (default: the Hugging Face cache)")
     parser.add_argument(
         "--rehearse", action="store_true", help="the same path on the CPU with the demo model"
@@ -122,11 +125,13 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     Raises KitError (exit 2) for what the files or the command line get wrong.
     """
     request = request_of(args)
+    if args.facts is None:
+        require_secret_files(request)
     kit_dir = find_kit(context.kit_dir)
     kit = load_kit(kit_dir)
     hosted = resolve_for_host(kit.texts, request, kit.overlays)
     stack = hosted.resolved.stack
-    store_dir = args.store or default_store()
+    store_dir = store_at(args.store)
     entries = model_entries(kit_dir, stack)
     image = choose_image(stack, request, pin_texts=load_pin_texts(kit_dir, stack.image.name))
     wants_gpus = stack_wants_gpus(request, kit.overlays, stage=stack.image.stage)
@@ -220,17 +225,33 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
 
 def api_key_of(plan: Plan) -> str | None:
     """The API key in the plan's key file. Raises KitError ``file-unreadable`` or ``bad-api-key`` (exit 2)."""
-    if plan.api_key_file is None:
-        return None
-    key = read_text(plan.api_key_file).strip()
+    return read_api_key(plan.api_key_file) if plan.api_key_file is not None else None
+
+
+def read_api_key(path: str) -> str:
+    """The API key in a file. Raises KitError ``file-unreadable`` or ``bad-api-key`` (exit 2)."""
+    key = read_text(path).strip()
     if not key or len(key.split()) != 1:
         raise KitError(
             "bad-api-key",
-            f"{plan.api_key_file} must hold one key, without blanks",
+            f"{path} must hold one key, without blanks",
             remedy="write one, for example: openssl rand -hex 32",
             exit_code=Exit.USAGE,
         )
     return key
+
+
+def require_secret_files(request: Request) -> None:
+    """Read the key and certificate that are named, before anything is done that needs them. Raises KitError (2)."""
+    if request.api_key_file is not None:
+        read_api_key(request.api_key_file)
+    for path in (request.tls_cert_file, request.tls_key_file):
+        if path is not None:
+            read_text(path)
+    if request.tls_cert_file is not None and request.tls_key_file is not None:
+        from kitctl.edge.certificates import read_certificate
+
+        read_certificate(request.tls_cert_file, request.tls_key_file)
 
 
 def key_files_of(plan: Plan) -> dict[str, str]:

@@ -21,7 +21,7 @@ from kitctl.commands.accept_session import ask_all
 from kitctl.commands.bench_options import positive
 from kitctl.commands.question_sets import earlier_result, question_set
 from kitctl.commands.server_choice import add_server_arguments, choose_server
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import require_folder, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
 
@@ -63,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Ask, score, compare. Exit 9 when the score is below the limit or surely worse than the earlier one."""
+    require_folder(args.output)
     server = choose_server(args)
     dataset = question_set(args.dataset)
     earlier = earlier_result(args.against, dataset) if args.against else None

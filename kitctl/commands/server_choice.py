@@ -60,7 +60,7 @@ def choose_server(args: argparse.Namespace) -> Server:
         raise KitError(
             "no-server",
             "name one server: a stack that is up, or --url",
-            remedy="kitctl bench STACK, or kitctl bench --url http://HOST:PORT",
+            remedy=f"kitctl {args.command} STACK, or kitctl {args.command} --url http://HOST:PORT",
             exit_code=Exit.USAGE,
         )
     record = find_run(args.stack, args.name) if args.stack else None

@@ -15,7 +15,7 @@ from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
 from kitctl.edge.warming import warm_up
 from kitctl.errors import Exit, KitError
-from kitctl.finding import blocking
+from kitctl.finding import blocking, skipped_in_vain
 from kitctl.plan.names import project_name
 from kitctl.result import Context, Result
 
@@ -64,6 +64,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     project = project_name(request_of(args))
     with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
         planned = make_plan(args, context)
+        for line in skipped_in_vain(planned.plan.findings, args.skip):
+            context.say(line)
         require_engine()
         planned = without_own_port(planned)
         if args.dry_run:

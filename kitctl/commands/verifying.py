@@ -234,16 +234,26 @@ def _all_block(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _prove_demo(entry: ModelEntry, store: str) -> Proven:
-    """The demo model against the bytes that this kitctl makes; where it is not, ``up`` makes it."""
+    """The demo model against the bytes that this kitctl makes; what is not there is not proven."""
     place = locate_model(entry, store)
     if not place.is_there:
-        return _model(entry, "not there yet: up makes it", "kitctl's own recipe", ())
+        return _model(entry, "not there", "kitctl's own recipe", (_no_demo(place.host_dir),))
     same = holds_demo_model(str(place.host_dir))
     return _model(entry, "every byte", "kitctl's own recipe", () if same else (_other_demo(place.host_dir),))
 
 
 def _model(entry: ModelEntry, detail: str, against: str, findings: tuple[Finding, ...]) -> Proven:
     return Proven(kind=Kind.MODEL, name=entry.repo, against=against, detail=detail, findings=findings)
+
+
+def _no_demo(folder: PurePosixPath) -> Finding:
+    return Finding(
+        code="demo-model-missing",
+        severity=Severity.BLOCK,
+        cause=f"{folder} does not hold the demo model",
+        remedy="kitctl up cpu-demo makes it, in the store that --store names",
+        where=str(folder),
+    )
 
 
 def _other_demo(folder: PurePosixPath) -> Finding:

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kitctl.errors import Exit, KitError
 from kitctl.kit.demo_model import demo_files, demo_hash
 
 
@@ -15,7 +14,7 @@ def ensure_demo_model(folder: str) -> str:
     """Write the demo model into ``folder`` unless the same bytes are there; returns its hash.
 
     Written beside and renamed into place, so that no reader sees half of it. Raises KitError ``store-unwritable``
-    (exit 5).
+    (exit 3), ``disk-full`` or ``disk-failed`` (exit 5).
     """
     files = demo_files()
     place = Path(folder)
@@ -23,12 +22,9 @@ def ensure_demo_model(folder: str) -> str:
         try:
             _write(place, files)
         except OSError as refused:
-            raise KitError(
-                "store-unwritable",
-                f"the demo model cannot be written to {folder}: {refused}",
-                remedy="make the folder writable, or name another store with --store",
-                exit_code=Exit.FETCH,
-            ) from refused
+            from kitctl.edge.transfer import disk_error
+
+            raise disk_error(refused, place) from refused
     return demo_hash(files)
 
 

@@ -57,6 +57,18 @@ def write_atomic(path: str, text: str, *, mode: int = 0o644) -> None:
             raise
 
 
+def require_folder(path: str | None) -> None:
+    """Raises KitError ``no-such-folder`` (exit 2) when the folder of a file to write is not there; makes none."""
+    folder = Path(path).parent if path else Path()
+    if not folder.is_dir():
+        raise KitError(
+            "no-such-folder",
+            f"{path} cannot be written: there is no folder {folder}",
+            remedy=f"mkdir -p {folder}, or name a file in a folder that exists",
+            exit_code=Exit.USAGE,
+        )
+
+
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """Turn what the disk refuses in the block into KitError ``file-unwritable`` (exit 2) for ``path``."""

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path, PurePosixPath
 
 from kitctl.edge.environment import variable
+from kitctl.errors import Exit, KitError
 from kitctl.kit.models_lock import LockedFile, ModelEntry
 from kitctl.store.layout import blob_path, mount_and_model_dir, part_path
 from kitctl.store.place import FileSeen, ModelPlace, Presence, place_of
@@ -38,6 +39,21 @@ def default_store() -> str:
     caches = Path(variable("XDG_CACHE_HOME") or "~/.cache")
     home = Path(variable("HF_HOME") or caches / "huggingface")
     return str((home / "hub").expanduser().absolute())
+
+
+def store_at(named: str | None) -> str:
+    """The store that the user names, else the default. Raises KitError ``no-store`` (exit 2) for what is no folder."""
+    store = named or default_store()
+    place = Path(store).expanduser().absolute()
+    there = next(path for path in (place, *place.parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        raise KitError(
+            "no-store",
+            f"{store} cannot be a model store: {there} is no folder",
+            remedy="name a folder with --store DIR, or leave --store out for the Hugging Face cache",
+            exit_code=Exit.USAGE,
+        )
+    return store
 
 
 def locate_model(entry: ModelEntry, store_dir: str) -> ModelPlace:

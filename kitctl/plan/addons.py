@@ -86,7 +86,7 @@ def check_public(plan: Plan) -> tuple[Finding, ...]:
     """What a port for clients needs: a key that is checked and a certificate."""
     public = [one for one in plan.endpoints if one.scope is Scope.PUBLIC]
     if not public:
-        return ()
+        return (_no_use_of_tls(),) if plan.tls_cert_file or plan.tls_key_file else ()
     found = []
     if plan.api_key_file is None:
         cause = f"the add-on's port {public[0].name} has no API key to check"
@@ -101,6 +101,15 @@ def check_public(plan: Plan) -> tuple[Finding, ...]:
         )
         found.append(_blocked("gateway-without-certificate", cause, remedy))
     return tuple(found)
+
+
+def _no_use_of_tls() -> Finding:
+    return Finding(
+        code="tls-without-gateway",
+        severity=Severity.WARN,
+        cause="--tls-cert and --tls-key have no use here: no port of this plan speaks TLS, the engine's is plain HTTP",
+        remedy="add --add gateway, or leave both out",
+    )
 
 
 def check_addon_images(plan: Plan, present: Mapping[str, bool]) -> tuple[Finding, ...]:

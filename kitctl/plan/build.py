@@ -82,7 +82,7 @@ def choose_jit_archs(pin_set: PinSet, stage: str, given: tuple[str, ...]) -> tup
                 "no-such-arch",
                 f"{pin_set.image} {pin_set.release} ({stage}) is not built for {arch}",
                 evidence=(f"gpu stage: {' '.join(pin_set.entry.arch)}",),
-                remedy=f"kitctl build {pin_set.image} --stage gpu --jit-arch {pin_set.entry.arch[0]}",
+                remedy=f"kitctl build {pin_set.image} --stage gpu --jit-arch {' '.join(pin_set.entry.arch[:1])}",
                 exit_code=Exit.USAGE,
             )
     return given

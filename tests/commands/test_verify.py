@@ -125,7 +125,8 @@ def test_a_model_that_was_never_locked_is_not_proven(user: KitUser) -> None:
 
 
 def test_the_demo_model_is_proven_byte_for_byte(user: KitUser) -> None:
-    assert user.json("verify", "cpu-demo", "--only", "model")["ok"]
+    absent = user.json("verify", "cpu-demo", "--only", "model", exit_code=5)
+    assert codes(absent) == {"demo-model-missing"}
     folder = user.home / "store" / "models--kitctl--demo" / "snapshots" / "generated"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
