@@ -62,7 +62,7 @@ for a stop by hand, after which ``unless-stopped`` brings nothing back (measured
 
 def bring_up(planned: Planned, args: argparse.Namespace, context: Context) -> Result:
     """Start the plan and stay until it answers. Whatever ends it early leaves no container behind."""
-    existing = settle_existing(planned.plan, replace_other=args.replace, context=context)
+    existing = settle_existing(planned.plan, args, context)
     if isinstance(existing, Result):
         return existing
     begun_s = monotonic_s()

@@ -23,8 +23,11 @@ from kitctl.commands.projects import (
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.docker_engine import ContainerState
+from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.edge.locks import project_lock
 from kitctl.edge.runs import latest_record, now_utc, save_record
+from kitctl.kit.catalog import named_texts, unknown_stack
+from kitctl.plan.names import plain_word, project_words
 from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
 from kitctl.watch.run_record import Outcome, RunRecord
@@ -51,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Stop and remove, and see port and GPUs free; exit 0 also when nothing is up.
 
+    Raises KitError ``unknown-stack`` (exit 2) for a name that is no stack, was never up and is not up.
     Running requests get the stack's stop grace. What still holds the port or the GPUs is named and left alone.
     """
     if args.nodes:
@@ -65,7 +69,10 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         with telling_drain(container, context.say) if _runs(container) else nullcontext():
             was_up = take_down(project)
         if not was_up:
-            return _result(project, "was-not-up", f"{args.stack} is not up{_others(args.stack)}")
+            others = _others(args.stack)
+            if not others and latest_record(project) is None:
+                _require_known(args.stack, context)
+            return _result(project, "was-not-up", f"{args.stack} is not up{others}")
         seconds = monotonic_s() - begun_s
         record = _record_end(project)
         left = wait_until_free(record, within_s=args.free_within, context=context) if record else ()
@@ -79,7 +86,13 @@ def _runs(container: ContainerState | None) -> TypeGuard[ContainerState]:
 def _others(stack: str) -> str:
     """What else of the stack is up: a copy by another name, or its rehearsal."""
     names = [c.labels[PROJECT_LABEL] for c in kit_containers() if c.labels.get(f"{LABEL}.stack") == stack]
-    return f"; {', '.join(names)} is: say --name or --rehearse" if names else ""
+    return f"; {', '.join(map(project_words, names))} is" if names else ""
+
+
+def _require_known(stack: str, context: Context) -> None:
+    known = named_texts(load_kit_texts(find_kit(context.kit_dir)), "stacks")
+    if plain_word(stack) not in map(plain_word, known):
+        raise unknown_stack(stack, known)
 
 
 def _record_end(project: str) -> RunRecord | None:

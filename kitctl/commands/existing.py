@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+
+from kitctl.commands.own_command import own_command
 from kitctl.commands.planning import api_key_of
 from kitctl.commands.preparing import up_json
 from kitctl.commands.projects import running_container, take_down
@@ -15,19 +18,19 @@ from kitctl.render.difference import differences
 from kitctl.result import Context, Result
 
 
-def settle_existing(plan: Plan, *, replace_other: bool, context: Context) -> Result | ContainerState | None:
+def settle_existing(plan: Plan, args: argparse.Namespace, context: Context) -> Result | ContainerState | None:
     """A result when the plan is up already, its container when that does not answer yet, ``None`` to start anew.
 
     A dead container of the project is removed. Raises KitError ``other-plan-up`` (exit 3) when another plan runs and
-    ``replace_other`` is not set.
+    ``--replace`` is not given.
     """
     container = running_container(plan.project)
     if container is None:
         return None
     if container.is_running and container.labels.get(f"{LABEL}.plan") == fingerprint(plan):
         return _already_up(plan, container) or container
-    if container.is_running and not replace_other:
-        raise _other_plan(plan, container)
+    if container.is_running and not args.replace:
+        raise _other_plan(plan, container, args)
     context.say(f"removing what is left of {plan.project} ({container.status})")
     take_down(plan.project)
     return None
@@ -56,7 +59,7 @@ def _already_up(plan: Plan, container: ContainerState) -> Result | None:
     )
 
 
-def _other_plan(plan: Plan, container: ContainerState) -> KitError:
+def _other_plan(plan: Plan, container: ContainerState, args: argparse.Namespace) -> KitError:
     record = load_record(container.labels.get(f"{LABEL}.run", ""))
     known = differences(record.plan.get("decisive", {}), decisive(plan)) if record else ()
     stack = container.labels.get(f"{LABEL}.stack", "")
@@ -64,6 +67,6 @@ def _other_plan(plan: Plan, container: ContainerState) -> KitError:
         "other-plan-up",
         f"{stack} runs by another plan",
         evidence=known or (f"container {container.name} has plan {container.labels.get(f'{LABEL}.plan')}",),
-        remedy=f"kitctl up {plan.stack.name} --replace, or --name NAME and --port N to run both",
+        remedy=f"{own_command(args, '--replace')}, or another --name NAME and --port N to run both",
         exit_code=Exit.REFUSED,
     )

@@ -15,8 +15,8 @@ from kitctl.edge.docker_engine import (
 )
 from kitctl.edge.runs import keep_log, run_folder
 from kitctl.errors import Exit, KitError
-from kitctl.kit.near import did_you_mean
-from kitctl.plan.names import project_name
+from kitctl.kit.near import near_name
+from kitctl.plan.names import PROJECT_PREFIX, project_name, project_words
 from kitctl.plan.types import Request
 from kitctl.render.compose import LABEL
 
@@ -77,11 +77,19 @@ def require_container(project: str) -> ContainerState:
     found = running_container(project)
     if found is not None:
         return found
-    names = [container.labels[PROJECT_LABEL].removeprefix("kitctl-") for container in kit_containers()]
     raise KitError(
         "not-up",
         f"no container of {project} exists on this engine",
-        evidence=(did_you_mean(project.removeprefix("kitctl-"), names),),
+        evidence=(_what_is_up(project),),
         remedy="kitctl ps shows what is up, kitctl up STACK starts a stack",
         exit_code=Exit.REFUSED,
     )
+
+
+def _what_is_up(project: str) -> str:
+    """The project there that is nearest to ``project``, or all of them, as one types them."""
+    there = sorted({c.labels[PROJECT_LABEL].removeprefix(f"{PROJECT_PREFIX}-") for c in kit_containers()})
+    near = near_name(project.removeprefix(f"{PROJECT_PREFIX}-"), there)
+    if near is not None:
+        return f"did you mean {project_words(near)!r}?"
+    return f"known: {', '.join(map(project_words, there)) or 'none'}"

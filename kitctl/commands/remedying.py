@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kitctl.commands.bring_up import bring_up
+from kitctl.commands.own_command import own_command
 from kitctl.commands.planning import Planned, make_plan
 from kitctl.commands.preparing import refused_result
 from kitctl.commands.tidying import tidy_runs
@@ -70,7 +71,8 @@ def _told(
     if steps and result.exit in (Exit.OK, Exit.GATE):
         lines += _keep(str(result.data["run"]), planned, steps, tries)
     if untried is not None:
-        lines.append(f"next:  {shlex.join(_command(args, (*steps, untried)))}")
+        sets = [word for step in (*steps, untried) for word in _sets(step.words)]
+        lines.append(f"next:  {own_command(args, *sets)}")
         if not args.auto_remedy:
             lines.append("       or let kitctl try: add --auto-remedy")
     return replace(result, lines=tuple(lines), data={**result.data, "remedies": tries})
@@ -91,15 +93,6 @@ def _keep(run_id: str, planned: Planned, steps: list[Step], tries: list[dict[str
         f"it came up with changes that the stack does not have: {changed}",
         f"  keep them:  install -D {shlex.quote(path)} {shlex.quote(f'{config_dir()}/stacks/{name}.yaml')}",
     ]
-
-
-def _command(args: argparse.Namespace, steps: tuple[Step, ...]) -> list[str]:
-    """The user's own command with the steps behind it."""
-    given = getattr(args, "words", ("up", args.stack))
-    words = [word for word in given if word not in ("--json", "--quiet", "-q")]
-    more = [word for step in steps for word in _sets(step.words)]
-    flags = ["--", *args.engine_flags] if args.engine_flags else []
-    return ["kitctl", *words, *more, *flags]
 
 
 def _sets(words: list[str] | tuple[str, ...]) -> list[str]:

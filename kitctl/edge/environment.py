@@ -150,6 +150,11 @@ def variable(name: str) -> str | None:
     return os.environ.get(name) or None
 
 
+def is_on(name: str) -> bool:
+    """Whether the variable of an option without a value turns it on."""
+    return os.environ.get(name, "").lower() in _TRUE
+
+
 def config_dir() -> str:
     """The user's own stacks and overlays: ``$XDG_CONFIG_HOME/kitctl``; on a remote host those that came along."""
     return os.environ.get("KITCTL_CONFIG_DIR") or str(_xdg("XDG_CONFIG_HOME", ".config"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import kitctl
 from kitctl.edge.environment import config_dir
-from kitctl.edge.files import read_text
+from kitctl.edge.files import absolute, read_text
 from kitctl.errors import Exit, KitError
 from kitctl.kit.catalog import KitTexts
 
@@ -21,7 +21,7 @@ def find_kit(kit_dir: str | None) -> str:
     if kit_dir is not None:
         if not (Path(kit_dir) / _LOCK_NAME).is_file():
             raise _no_kit(kit_dir)
-        return str(Path(kit_dir).resolve())
+        return absolute(kit_dir)
     here = Path.cwd()
     package = Path(kitctl.__file__).parent
     for folder in (here, *here.parents, package / "_kit", package.parent):

@@ -7,12 +7,13 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from kitctl.edge.remote_line import Frame, Lacking, Line, LineDroppedError, upload
 from kitctl.edge.remote_pack import bring_back, code_files, key_of, library_archive, pack, requirements
+from kitctl.edge.stdout import writing_stdout
 from kitctl.errors import Exit, KitError
 from kitctl.host.remote_address import SshHost, unreachable_host
 from kitctl.kit.remote_verbs import LineTimes
@@ -248,8 +249,9 @@ def _show(kind: str, chunk: bytes, heard: _Heard, *, is_last: bool = False) -> N
         heard.ports += [port.decode() for port in _LOOPBACK.findall(text)]
     if text:
         out: BinaryIO = (sys.stdout if kind == "o" else sys.stderr).buffer
-        out.write(text)
-        out.flush()
+        with writing_stdout() if kind == "o" else nullcontext():
+            out.write(text)
+            out.flush()
 
 
 def agent_failed(host: SshHost, said: str) -> KitError:

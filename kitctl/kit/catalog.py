@@ -61,6 +61,11 @@ def stack_names(texts: KitTexts) -> tuple[str, ...]:
     return tuple(sorted(named_texts(texts, "stacks")))
 
 
+def unknown_stack(name: str, known: Mapping[str, Any]) -> KitError:
+    """The refusal of a stack that there is not: ``unknown-stack`` (exit 2), with the nearest that there is."""
+    return _unknown("stack", name, known)
+
+
 def resolve_stack(
     texts: KitTexts,
     name: str,
@@ -77,7 +82,7 @@ def resolve_stack(
     """
     stacks = named_texts(texts, "stacks")
     if name not in stacks:
-        raise _unknown("stack", name, stacks)
+        raise unknown_stack(name, stacks)
     own = stacks[name]
     tree = read_yaml(own.text, source=own.source)
     uses = tree.pop("uses", [])

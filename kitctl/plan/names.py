@@ -28,6 +28,12 @@ def project_name(request: Request) -> str:
     return f"{PROJECT_PREFIX}-{_SEPARATOR.join(words)}"
 
 
+def project_words(project: str) -> str:
+    """How a user names the project of ``project_name``: ``cpu-demo --name fresh``, ``cpu-demo --rehearse``."""
+    stack, *more = project.removeprefix(f"{PROJECT_PREFIX}-").split(_SEPARATOR)
+    return " ".join([stack, *("--rehearse" if word == REHEARSAL else f"--name {word}" for word in more)])
+
+
 def project_word(text: str, *, what: str) -> str:
     """``text`` as it stands in a project's name: lower case, with dashes. Raises KitError ``bad-name`` (exit 2)."""
     if not _NAME.fullmatch(text) or len(text) > _LONGEST:
@@ -38,6 +44,11 @@ def project_word(text: str, *, what: str) -> str:
             remedy=f"choose another {what}",
             exit_code=Exit.USAGE,
         )
+    return plain_word(text)
+
+
+def plain_word(text: str) -> str:
+    """Lower case, with dashes for dots and underscores: two names that differ in these alone are one project."""
     return re.sub(r"[._]", "-", text.lower())
 
 

@@ -1,6 +1,7 @@
 """``kitctl up`` and its kin where the user's machine is odd: nothing half done, no traceback, a remedy each time."""
 
 import json
+import shlex
 import subprocess
 import time
 import urllib.request
@@ -66,7 +67,10 @@ def test_the_rendered_folder_runs_without_kitctl(kit_user: KitUser, stub: str) -
 def test_another_plan_replaces_what_runs_when_asked(kit_user: KitUser, stub: str) -> None:
     assert up(kit_user, stub).returncode == 0
     refused = up(kit_user, stub, "--set", "environment.A=1")
-    assert (refused.returncode, refused.stderr.splitlines()[1]) == (3, "  seen: environment A: not set -> 1")
+    said = refused.stderr.splitlines()
+    assert (refused.returncode, said[1]) == (3, "  seen: environment A: not set -> 1")
+    own = shlex.join(kit_user.up("--image", stub, "--set", "environment.A=1", "--replace"))
+    assert said[-1] == f"  do:   kitctl {own}, or another --name NAME and --port N to run both"
     replaced = up(kit_user, stub, "--set", "environment.A=1", "--replace")
     assert replaced.returncode == 0, replaced.stderr
     live = json.loads(docker("inspect", kit_user.containers()[0]))[0]
@@ -135,8 +139,24 @@ def test_down_of_the_wrong_copy_names_the_right_one(kit_user: KitUser, stub: str
     done = kit_user.run("down", "cpu-demo", "--name", "other")
     assert (done.returncode, kit_user.containers() != []) == (0, True)
     assert done.stdout.startswith("cpu-demo is not up; ")
-    assert f"kitctl-cpu-demo--{kit_user.name}" in done.stdout
+    assert f"cpu-demo --name {kit_user.name}" in done.stdout
+    asked = kit_user.run("status", "cpu-demo", "--name", f"{kit_user.name}x")
+    assert (asked.returncode, asked.stderr.splitlines()[1]) == (
+        3, f"  seen: did you mean 'cpu-demo --name {kit_user.name}'?",
+    )  # fmt: skip
     down(kit_user)
+
+
+def test_down_of_a_misspelt_stack_is_refused_and_of_one_that_is_not_up_is_not(kit_user: KitUser) -> None:
+    done = kit_user.run("down", "cpu-dmo", "--name", kit_user.name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[:2] == [
+        "kitctl: there is no stack named 'cpu-dmo' (unknown-stack)",
+        "  seen: did you mean 'cpu-demo'?",
+    ]
+    for known in ("cpu-demo", "CPU_Demo"):
+        done = kit_user.run("down", known, "--name", kit_user.name)
+        assert (done.returncode, done.stdout.startswith(f"{known} is not up")) == (0, True)
 
 
 def test_a_lone_network_is_removed_by_down(kit_user: KitUser) -> None:

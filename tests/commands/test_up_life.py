@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -154,13 +155,14 @@ def test_up_again_changes_nothing(served: Served) -> None:
 
 
 def test_up_by_another_plan_is_refused_with_the_difference(served: Served) -> None:
-    done = served.user.run("up", *served.words, "--port", "1234", "--set", "engine.max_running_requests=7")
+    words = ("up", *served.words, "--port", "1234", "--set", "engine.max_running_requests=7")
+    done = served.user.run(*words)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.splitlines() == [
         "kitctl: cpu-demo runs by another plan (other-plan-up)",
         "  seen: argv --max-running-requests: 16 -> 7",
         f"  seen: published: 127.0.0.1:{served.user.port} -> 127.0.0.1:1234",
-        "  do:   kitctl up cpu-demo --replace, or --name NAME and --port N to run both",
+        f"  do:   kitctl {shlex.join(words)} --replace, or another --name NAME and --port N to run both",
     ]
 
 

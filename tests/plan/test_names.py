@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kitctl.errors import Exit, KitError
-from kitctl.plan.names import project_name
+from kitctl.plan.names import project_name, project_words
 from kitctl.plan.types import Request
 
 NAMES = st.from_regex(r"[a-z0-9]{1,4}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)
@@ -24,6 +24,15 @@ NAMES = st.from_regex(r"[a-z0-9]{1,4}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)
 )
 def test_project_of_a_request(request_: Request, project: str) -> None:
     assert project_name(request_) == project
+
+
+@given(NAMES, NAMES | st.none(), st.booleans())
+def test_a_project_is_said_as_it_is_typed(stack: str, name: str | None, rehearse: bool) -> None:
+    if name == "rehearsal":
+        return
+    typed = [stack, *(["--name", name] if name else []), *(["--rehearse"] if rehearse else [])]
+    project = project_name(Request(stack=stack, name=name, rehearse=rehearse))
+    assert project_words(project).split(" ") == typed
 
 
 @given(NAMES, NAMES | st.none(), st.booleans(), NAMES, NAMES | st.none(), st.booleans())
