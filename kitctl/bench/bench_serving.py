@@ -7,7 +7,6 @@ usage, which the retokenised count in the same line shows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from kitctl.bench.results import Head, ResultFile, pick_settings
 from kitctl.bench.statistics import Spread, interval_of, mean
 from kitctl.bench.workload import Spec, Step, count_for
 from kitctl.errors import Exit, KitError
+from kitctl.kit.json_text import parse_json
 
 RETOKENISED_LIMIT = 0.02
 
@@ -47,7 +47,7 @@ def is_bench_serving(text: str) -> bool:
 def read_bench_serving(name: str, text: str, *, allowed: Sequence[str]) -> ResultFile:
     """All lines as one result; lines of the same concurrency are repeats. Raises KitError ``bad-result`` (exit 2)."""
     try:
-        entries: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines() if line.strip()]
+        entries: list[dict[str, Any]] = [parse_json(line) for line in text.splitlines() if line.strip()]
         groups: dict[tuple[int | None, float | None], list[dict[str, Any]]] = {}
         for entry in entries:
             groups.setdefault(_load(entry), []).append(entry)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kitctl.errors import Exit, KitError
+from kitctl.kit.json_text import parse_json
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +53,7 @@ def read_prompt_set(name: str, text: str) -> PromptSet:
 def _entries(name: str, text: str) -> list[Any]:
     if text.lstrip().startswith("["):
         try:
-            entries: list[Any] = json.loads(text)
+            entries: list[Any] = parse_json(text)
         except json.JSONDecodeError as broken:
             raise _bad(name, str(broken)) from broken
         return [entry for entry in entries if not isinstance(entry, dict) or entry.get("conversations") != []]
@@ -61,7 +62,7 @@ def _entries(name: str, text: str) -> list[Any]:
         if not line.strip():
             continue
         try:
-            found.append(json.loads(line))
+            found.append(parse_json(line))
         except json.JSONDecodeError as broken:
             raise _bad(name, f"line {number}: {broken}") from broken
     return found

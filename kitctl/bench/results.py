@@ -12,6 +12,7 @@ from kitctl.bench.measure import Repeat
 from kitctl.bench.points import Point, point_of
 from kitctl.bench.workload import Endpoint, Spec, Step
 from kitctl.errors import Exit, KitError
+from kitctl.kit.json_text import decode_json
 
 RUN_SCHEMA = "kitctl.bench.run/1"
 
@@ -77,13 +78,13 @@ def read_results(name: str, text: str) -> tuple[ResultFile, ...]:
 
 
 def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> None:
-    schema = msgspec.json.decode(line).get("schema")
+    schema = decode_json(line, dict).get("schema")
     if schema == RUN_SCHEMA:
-        found.append((msgspec.json.decode(line, type=Head), [], []))
+        found.append((decode_json(line, Head), [], []))
     elif schema == "kitctl.bench.repeat/1":
-        found[-1][1].append(msgspec.json.decode(line, type=Repeat))
+        found[-1][1].append(decode_json(line, Repeat))
     elif schema == "kitctl.bench.point/1":
-        found[-1][2].append(msgspec.json.decode(line, type=Point))
+        found[-1][2].append(decode_json(line, Point))
 
 
 def _result(head: Head, repeats: list[Repeat], points: list[Point]) -> ResultFile:

@@ -15,7 +15,8 @@ from kitctl.commands.accept_session import (
     prediction_from_file,
     require_results,
 )
-from kitctl.commands.bench_options import dataset_of, endpoints, numbers, positive
+from kitctl.commands.argument_types import positive, positive_number, some_seconds, stream_counts, temperature
+from kitctl.commands.bench_options import dataset_of, endpoints
 from kitctl.commands.server_choice import add_server_arguments, choose_server, other_server
 from kitctl.edge.files import require_folder, write_atomic
 from kitctl.errors import Exit
@@ -26,7 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``kitctl accept``."""
     add_server_arguments(parser)
     add = parser.add_argument
-    add("--concurrency", type=numbers, default=(1, 8), metavar="N,N", help="streams at a time (default: 1,8)")
+    add(
+        "--concurrency",
+        type=stream_counts,
+        default=(1, 8),
+        metavar="N,N",
+        help="streams at a time (default: 1,8)",
+    )
     add("--dataset", default="kit", metavar="SET", help="kit, or a JSONL or ShareGPT file (default: kit)")
     add("--prompts", type=positive, metavar="N", help="only the first N prompts of the set")
     add(
@@ -36,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most tokens an answer (default: 512)",
     )
-    add("--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)")
+    add("--temperature", type=temperature, default=0.0, metavar="T", help="sampling temperature (default: 0)")
     add("--ignore-eos", action="store_true", help="let every answer run to its full length")
     add(
         "--endpoint",
@@ -46,12 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--timeout-s",
-        type=float,
+        type=some_seconds,
         default=600.0,
         metavar="S",
         help="give up after S s of silence (default: 600)",
     )
-    add("--min-length", type=float, metavar="L", help="exit 9 when the accept length is surely below L")
+    add(
+        "--min-length",
+        type=positive_number,
+        metavar="L",
+        help="exit 9 when the accept length is surely below L",
+    )
     add(
         "--parity", metavar="URL|STACK", help="the same model without drafter: compare greedy answers with it"
     )

@@ -5,6 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 
+MOST_SECONDS = 2_000_000
+"""The system's calls that wait take a time of at most 2^31 milliseconds."""
+MOST_STREAMS = 65_536
+"""A stream holds a connection of its own, and one address has no more ports than this."""
+MOST_RATE = 100_000.0
+MOST_WHOLE = 10_000_000
+MOST_REPEATS = 1000
+
 
 def port_number(text: str) -> int:
     """A TCP port, 1 to 65535."""
@@ -14,22 +22,118 @@ def port_number(text: str) -> int:
     return number
 
 
-def seconds(text: str) -> float:
-    """A time to wait: zero or more, finite."""
+def _finite(text: str) -> float:
+    """The number, NaN for what is none or is endless."""
     try:
         number = float(text)
     except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number >= 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _whole(text: str) -> int:
+    """The whole number, -1 for what is none or is longer than any that a command takes."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
+
+
+def seconds(text: str) -> float:
+    """A time to wait: zero or more, finite."""
+    number = _finite(text)
+    if not 0 <= number <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: 0 to {MOST_SECONDS}")
     return number
+
+
+def some_seconds(text: str) -> float:
+    """A time above zero: a pause that must be one, or the silence after which one gives up."""
+    number = _finite(text)
+    if not 0 < number <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of seconds: more than 0, at most {MOST_SECONDS}"
+        )
+    return number
+
+
+def positive_number(text: str) -> float:
+    """A finite number above 0."""
+    number = _finite(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+def scale(text: str) -> float:
+    """A factor that stretches time limits: above 0, at most 1000."""
+    number = _finite(text)
+    if not 0 < number <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no factor: more than 0, at most 1000")
+    return number
+
+
+def temperature(text: str) -> float:
+    """A sampling temperature: zero or more, finite."""
+    number = _finite(text)
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no temperature: 0 or more")
+    return number
+
+
+def share(text: str) -> float:
+    """A share: 0 to 1."""
+    number = _finite(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0 to 1")
+    return number
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    return _bounded(text, MOST_WHOLE)
+
+
+def streams(text: str) -> int:
+    """How many requests are on their way at a time."""
+    return _bounded(text, MOST_STREAMS)
+
+
+def repeats(text: str) -> int:
+    """How often one thing is measured."""
+    return _bounded(text, MOST_REPEATS)
+
+
+def _bounded(text: str, most: int) -> int:
+    number = _whole(text)
+    if not 1 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to {most}")
+    return number
+
+
+def stream_counts(text: str) -> tuple[int, ...]:
+    """``1,8,32`` as numbers of streams, each once, in the order given."""
+    found = tuple(dict.fromkeys(_whole(word.strip()) for word in text.split(",") if word.strip()))
+    if not found or min(found) < 1 or max(found) > MOST_STREAMS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of whole numbers from 1 to {MOST_STREAMS}, as 1,8,32"
+        )
+    return found
+
+
+def rates(text: str) -> tuple[float, ...]:
+    """``0.5,2`` as requests a second."""
+    found = tuple(_finite(word) for word in text.split(",") if word.strip())
+    if not found or not all(0 < rate <= MOST_RATE for rate in found):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of rates above 0, at most {MOST_RATE:.0f}, as 0.5,2"
+        )
+    return found
 
 
 def count(text: str) -> int:
     """Zero or more."""
-    if not (text.isascii() and text.isdigit()):
+    number = _whole(text)
+    if number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no count: 0 or more")
-    return int(text)
+    return number
 
 
 def node_count(text: str) -> int:

@@ -7,39 +7,22 @@ import argparse
 from kitctl.bench.points import Goal
 from kitctl.bench.prompts import PromptSet, read_prompt_set, seed_of
 from kitctl.bench.workload import Endpoint, Spec, Step, rotate
+from kitctl.commands.argument_types import (
+    positive,
+    positive_number,
+    rates,
+    repeats,
+    seconds,
+    some_seconds,
+    stream_counts,
+    temperature,
+)
 from kitctl.edge.files import read_text
 from kitctl.edge.package_data import package_text
 from kitctl.edge.result_files import new_run_id
 
 KIT_SET = "prompts/kit.jsonl"
 AUTO = (Endpoint.COMPLETIONS, Endpoint.CHAT)
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """``1,8,32`` as numbers above 0, each once, in the order given."""
-    try:
-        found = tuple(dict.fromkeys(int(word) for word in text.split(",") if word.strip()))
-    except ValueError:
-        found = ()
-    if not found or min(found) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers above 0, as 1,8,32")
-    return found
-
-
-def rates(text: str) -> tuple[float, ...]:
-    """``0.5,2`` as requests a second."""
-    try:
-        found = tuple(float(word) for word in text.split(",") if word.strip())
-    except ValueError:
-        found = ()
-    if not found or min(found) <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of rates above 0, as 0.5,2")
-    return found
-
-
-def positive(text: str) -> int:
-    """A whole number above 0."""
-    return numbers(text)[0]
 
 
 def endpoints(text: str) -> tuple[Endpoint, ...]:
@@ -54,22 +37,26 @@ def endpoints(text: str) -> tuple[Endpoint, ...]:
 def token_range(text: str) -> tuple[int, int]:
     """``LOW:HIGH`` token ids."""
     low, _, high = text.partition(":")
-    if not (low.isdigit() and high.isdigit() and int(low) < int(high)):
+    if not (_is_id(low) and _is_id(high) and int(low) < int(high)):
         raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, as 100:500")
     return int(low), int(high)
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     """What is asked, how often, and where results go."""
     load = parser.add_argument_group("load")
     load.add_argument(
-        "--concurrency", type=numbers, metavar="N,N", help="streams of a closed loop (default: 1,8,32)"
+        "--concurrency", type=stream_counts, metavar="N,N", help="streams of a closed loop (default: 1,8,32)"
     )
     load.add_argument("--rate", type=rates, metavar="R,R", help="requests a second of an open loop (Poisson)")
     load.add_argument(
         "--requests", type=positive, default=5, metavar="N", help="requests a stream and repeat (5)"
     )
-    load.add_argument("--repeats", type=positive, default=3, metavar="N", help="repeats of each point (3)")
+    load.add_argument("--repeats", type=repeats, default=3, metavar="N", help="repeats of each point (3)")
     load.add_argument(
         "--dataset", default="random", metavar="SET", help="random, kit, or a JSONL or ShareGPT file (random)"
     )
@@ -89,13 +76,19 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     load.add_argument(
         "--endpoint", type=endpoints, default=AUTO, metavar="NAME", help="auto, completions, chat, generate"
     )
-    load.add_argument("--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (0)")
+    load.add_argument(
+        "--temperature", type=temperature, default=0.0, metavar="T", help="sampling temperature (0)"
+    )
     load.add_argument("--respect-eos", action="store_true", help="let random prompts end (others always may)")
     load.add_argument(
-        "--ramp-s", type=float, metavar="S", help="spread the starts over S seconds (one request's length)"
+        "--ramp-s", type=seconds, metavar="S", help="spread the starts over S seconds (one request's length)"
     )
     load.add_argument(
-        "--timeout-s", type=float, default=600.0, metavar="S", help="give up after S s of silence (600)"
+        "--timeout-s",
+        type=some_seconds,
+        default=600.0,
+        metavar="S",
+        help="give up after S s of silence (600)",
     )
     load.add_argument("--no-flush", action="store_true", help="leave the engine's prefix cache as it is")
     load.add_argument(
@@ -103,7 +96,9 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     )
     goal = parser.add_argument_group("service level, for goodput")
     for name in ("ttft", "tpot", "e2e"):
-        goal.add_argument(f"--slo-{name}-ms", type=float, metavar="MS", help=f"{name.upper()} at most MS")
+        goal.add_argument(
+            f"--slo-{name}-ms", type=positive_number, metavar="MS", help=f"{name.upper()} at most MS"
+        )
     other = parser.add_argument_group("second opinion")
     other.add_argument("--with", choices=("sglang",), help="also run the engine's own client")
     keep = parser.add_argument_group("results")

@@ -60,11 +60,20 @@ def run_sweep(sweep: Sweep, context: Context) -> tuple[tuple[Point, ...], str]:
         steps = tuple(step for step in steps if step.repeat == 0)
     say(f"results go to {path} (after an interrupt, --resume goes on with it)")
     if done:
-        say(f"going on with {path}: {len(done)} of {len(sweep.steps)} repeats are done")
+        say(_going_on(path, sweep.steps, done))
     _measure_all(session, missing_steps(steps, done), path)
     points = read_result(path, read_text(path)).points
     append_lines(path, [line_of(point) for point in points])
     return points, path
+
+
+def _going_on(path: str, steps: tuple[Step, ...], done: tuple[Repeat, ...]) -> str:
+    """What of this sweep is done, and that repeats of other loads, asked for earlier, stay in the file."""
+    points = {(step.concurrency, step.request_rate, step.repeat) for step in steps}
+    others = sum((one.concurrency, one.request_rate, one.repeat) not in points for one in done)
+    kept = f"; {others} repeats of other loads, which are not asked for now, stay in it" if others else ""
+    count = len(steps) - len(missing_steps(steps, done))
+    return f"going on with {path}: {count} of {len(steps)} repeats are done{kept}"
 
 
 def _open_file(sweep: Sweep, spec: Spec) -> tuple[str, tuple[Repeat, ...]]:

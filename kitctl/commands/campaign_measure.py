@@ -24,6 +24,7 @@ from kitctl.edge.http_calls import served_models
 from kitctl.edge.load_client import target_of
 from kitctl.errors import Exit, KitError
 from kitctl.kit.campaign import Campaign, CampaignLoad
+from kitctl.kit.json_text import decode_json
 from kitctl.result import Context
 from kitctl.watch.run_record import RunRecord
 
@@ -165,7 +166,7 @@ def _parity(work: Work, place: Field, needed: Done | None) -> Done:
             remedy="begin the campaign anew with --fresh",
             exit_code=Exit.USAGE,
         )
-    answers = msgspec.json.decode(read_text(path), type=PlainAnswers)
+    answers = decode_json(read_text(path), PlainAnswers)
     args = _accept_arguments("--prompts", str(runs.prompts))
     found = compare_answers(place.server, answers, dataset_of(runs.dataset), args, place.context)
     place.context.say(f"{work.key}: {found.verdict}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.argument_types import scale
 from kitctl.commands.planning import add_plan_arguments, make_plan
 from kitctl.commands.proving import earlier_proof, prove
 from kitctl.edge.files import read_text, write_atomic
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--collective", action="store_true", help="prove all-reduce on the stack's GPUs, with and without P2P"
     )
     parser.add_argument(
-        "--timeout-scale", type=float, default=1.0, metavar="X", help="stretch every probe's time limit"
+        "--timeout-scale", type=scale, default=1.0, metavar="X", help="stretch every probe's time limit"
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.argument_types import positive, seconds, some_seconds
 from kitctl.edge.lock_file import Locks
 from kitctl.edge.pull import PullSettings
 from kitctl.edge.store_files import store_at
 from kitctl.edge.transfer import Patience
-from kitctl.errors import Exit, KitError
 from kitctl.kit.models_lock import ModelEntry, choose_entries
 from kitctl.result import Context
 
@@ -27,32 +27,24 @@ def add_models_argument(parser: argparse.ArgumentParser, *, default: str) -> Non
 
 def add_transfer_arguments(parser: argparse.ArgumentParser) -> None:
     """How patient a transfer is and how many files come at once."""
-    parser.add_argument("--jobs", type=int, default=8, metavar="N", help="files at once (default: 8)")
+    parser.add_argument("--jobs", type=positive, default=8, metavar="N", help="files at once (default: 8)")
     parser.add_argument(
-        "--tries", type=int, default=6, metavar="N", help="tries in a row without a byte (default: 6)"
+        "--tries", type=positive, default=6, metavar="N", help="tries in a row without a byte (default: 6)"
     )
     parser.add_argument(
         "--stall",
-        type=float,
+        type=some_seconds,
         default=120.0,
         metavar="S",
         help="seconds without a byte end a try (default: 120)",
     )
     parser.add_argument(
-        "--wait-lock", type=float, default=0.0, metavar="S", help="wait for another pull of the same model"
+        "--wait-lock", type=seconds, default=0.0, metavar="S", help="wait for another pull of the same model"
     )
 
 
 def transfer_settings(args: argparse.Namespace, context: Context) -> PullSettings:
-    """The options as settings. Raises KitError ``bad-option`` (exit 2)."""
-    for name in ("jobs", "tries", "stall"):
-        if getattr(args, name) <= 0:
-            raise KitError(
-                "bad-option",
-                f"--{name} must be more than 0, is {getattr(args, name)}",
-                remedy=f"leave --{name} out for its default",
-                exit_code=Exit.USAGE,
-            )
+    """The options as settings."""
     return PullSettings(
         jobs=args.jobs,
         patience=Patience(tries=args.tries, stall_s=args.stall),

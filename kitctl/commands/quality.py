@@ -18,7 +18,7 @@ from kitctl.bench.scoring import (
 )
 from kitctl.bench.workload import Endpoint, Spec
 from kitctl.commands.accept_session import ask_all
-from kitctl.commands.bench_options import positive
+from kitctl.commands.argument_types import positive, share, some_seconds, streams
 from kitctl.commands.question_sets import earlier_result, question_set
 from kitctl.commands.server_choice import add_server_arguments, choose_server
 from kitctl.edge.files import require_folder, write_atomic
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SET",
         help="kit, or a JSONL file with prompt and answer (default: kit)",
     )
-    add("--concurrency", type=positive, default=8, metavar="N", help="questions at a time (default: 8)")
+    add("--concurrency", type=streams, default=8, metavar="N", help="questions at a time (default: 8)")
     add(
         "--output-tokens",
         type=positive,
@@ -46,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--timeout-s",
-        type=float,
+        type=some_seconds,
         default=600.0,
         metavar="S",
         help="give up after S s of silence (default: 600)",
     )
     add(
         "--min-score",
-        type=float,
+        type=share,
         metavar="X",
         help="exit 9 when the share of right answers is below X (0 to 1)",
     )

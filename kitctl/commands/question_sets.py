@@ -11,6 +11,7 @@ from kitctl.bench.scoring import SCHEMA
 from kitctl.edge.files import read_text
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
+from kitctl.kit.json_text import decode_json
 
 
 def question_set(name: str) -> PromptSet:
@@ -31,7 +32,7 @@ def question_set(name: str) -> PromptSet:
 def earlier_result(path: str, dataset: PromptSet) -> dict[str, Any]:
     """An earlier result of the same questions. Raises KitError ``other-questions`` (exit 2)."""
     try:
-        found: dict[str, Any] = msgspec.json.decode(read_text(path), type=dict)
+        found: dict[str, Any] = decode_json(read_text(path), dict)
     except msgspec.DecodeError:
         found = {}
     if found.get("schema") == SCHEMA and found["dataset"]["sha256"] == dataset.sha256:

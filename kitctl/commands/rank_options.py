@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 
+from kitctl.commands.argument_types import count
 from kitctl.edge.interfaces import interface_towards
 from kitctl.edge.kubernetes_data import load_kubernetes_data
 from kitctl.errors import Exit, KitError
@@ -19,7 +20,7 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     ranks.add_argument(
         "--nnodes", type=_node_count, metavar="N", help=f"this host is one of N, 2 to {MOST_NODES}"
     )
-    ranks.add_argument("--node-rank", type=int, metavar="R", help="which of them: 0 serves")
+    ranks.add_argument("--node-rank", type=count, metavar="R", help="which of them: 0 serves")
     add_meeting_arguments(ranks)
 
 

@@ -13,6 +13,7 @@ from kitctl.bench.results import ResultFile, named_apart, read_results
 from kitctl.edge.files import read_text
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
+from kitctl.kit.json_text import decode_json
 
 PUBLISHED = "published"
 
@@ -48,8 +49,7 @@ def read_all(names: Sequence[str]) -> tuple[tuple[ResultFile, ...], tuple[dict[s
 def _acceptance(text: str) -> dict[str, Any] | None:
     """The object of ``kitctl accept -o``, ``None`` when the text is something else."""
     try:
-        found = msgspec.json.decode(text)
+        found: dict[str, Any] = decode_json(text, dict)
     except msgspec.DecodeError:
         return None
-    is_one = isinstance(found, dict) and found.get("schema") == "kitctl.accept/1"
-    return found if is_one else None
+    return found if found.get("schema") == "kitctl.accept/1" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kitctl.commands.argument_types import positive
 from kitctl.edge.runs import list_records, load_record
 from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listed = verbs.add_parser("list", help="all runs, newest first", allow_abbrev=False)
     listed.add_argument("--stack", metavar="STACK", help="only this stack's")
-    listed.add_argument("--last", type=int, metavar="N", help="only the newest N")
+    listed.add_argument("--last", type=positive, metavar="N", help="only the newest N")
     shown = verbs.add_parser("show", help="one run in full", allow_abbrev=False)
     shown.add_argument("run_id", metavar="RUN", help="an id, its beginning, or a stack for its newest run")
     compared = verbs.add_parser("diff", help="in what two runs differ", allow_abbrev=False)

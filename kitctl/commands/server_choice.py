@@ -11,8 +11,8 @@ import msgspec
 from kitctl.bench.load import Target
 from kitctl.edge.environment import variable
 from kitctl.edge.files import read_text
-from kitctl.edge.http_calls import served_models
-from kitctl.edge.load_client import target_of
+from kitctl.edge.http_calls import call, served_models
+from kitctl.edge.load_client import target_of, unreachable
 from kitctl.edge.runs import list_records
 from kitctl.errors import Exit, KitError
 from kitctl.kit.near import did_you_mean
@@ -54,7 +54,8 @@ def choose_server(args: argparse.Namespace) -> Server:
     """The server that the arguments of ``add_server_arguments`` name.
 
     Raises KitError ``no-server`` (exit 2) when they name none or two, ``not-up`` (exit 3) for a stack that is not
-    up, ``no-model`` (exit 10) when no name is given and the server lists none.
+    up, ``no-model`` (exit 10) when no name is given and the server lists none,
+    ``server-unreachable`` (exit 10) when it does not answer.
     """
     if bool(args.stack) == bool(args.url):
         raise KitError(
@@ -71,10 +72,13 @@ def choose_server(args: argparse.Namespace) -> Server:
     served = served_models(target)
     model = args.model or (record.served_model if record is not None else None) or (served or [None])[0]
     if model is None:
+        status, text = call(target, "GET", "/v1/models")
+        if status == 0:
+            raise unreachable(target, text)
         raise KitError(
             "no-model",
             f"{url} lists no model",
-            evidence=("GET /v1/models gave no list",),
+            evidence=(f"GET /v1/models gave no list (HTTP {status})",),
             remedy="start the server, or name the model with --model NAME",
             exit_code=Exit.UNREACHABLE,
         )

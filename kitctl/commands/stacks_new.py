@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from kitctl.commands.argument_types import positive
 from kitctl.commands.memory_judging import stated_weights
 from kitctl.commands.plan_checks import read_shapes
 from kitctl.commands.planning import model_entries, read_facts
@@ -35,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="NAME", help="the stack's name (default: from the model's)")
     parser.add_argument("--gpus", metavar="LIST", help="GPUs to plan for (default: all of the host)")
     parser.add_argument("--facts", metavar="FILE", help="the host of this 'kitctl doctor --json' file")
-    parser.add_argument("--pick", type=int, default=1, metavar="N", help="take the Nth candidate (default 1)")
+    parser.add_argument(
+        "--pick", type=positive, default=1, metavar="N", help="take the Nth candidate (default 1)"
+    )
     parser.add_argument("--write", action="store_true", help="write it to your own stacks")
 
 

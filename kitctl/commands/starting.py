@@ -81,7 +81,8 @@ def wait_until_ready(
 ) -> Started:
     """Follow the container until it has answered a real generation, died, stalled, or ``deadline_s`` passed.
 
-    ``deadline_s`` is by ``monotonic_s``; a stall is one when nothing moved for ``stalled_s``.
+    A server not asked before the time is over is asked once. ``deadline_s`` is by ``monotonic_s``;
+    a stall is one when nothing moved for ``stalled_s``.
     """
     book = failure_book()
     state = StartState(
@@ -104,6 +105,8 @@ def wait_until_ready(
             say(f"  {news}")
         verdict = judge_start(state, now_s=event.at_s)
         if verdict is Verdict.WAIT and isinstance(event, Probed) and event.healthy:
+            verdict = Verdict.ASK
+        if verdict is Verdict.TOO_LATE and not asked_s and _listens(target):
             verdict = Verdict.ASK
         if verdict is Verdict.ASK and event.at_s - asked_s > 0.5:
             asked_s = event.at_s

@@ -20,8 +20,7 @@ from kitctl.campaign.search import (
     read_vary,
     search_digest,
 )
-from kitctl.commands.argument_types import seconds
-from kitctl.commands.bench_options import positive
+from kitctl.commands.argument_types import positive, positive_number, repeats, seconds, streams
 from kitctl.commands.campaign_life import clear_all
 from kitctl.commands.campaign_options import add_start_arguments, starting_of, up_arguments
 from kitctl.commands.campaign_visit import Run
@@ -49,12 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--for", dest="aim", choices=[str(aim) for aim in Aim], default="throughput", help="what is made best"
     )
-    add("--at", type=positive, default=32, metavar="C", help="the concurrency that it is for (default: 32)")
-    add("--slo-ttft-ms", type=float, metavar="MS", help="goodput: TTFT at most MS")
-    add("--slo-tpot-ms", type=float, metavar="MS", help="goodput: TPOT at most MS")
+    add("--at", type=streams, default=32, metavar="C", help="the concurrency that it is for (default: 32)")
+    add("--slo-ttft-ms", type=positive_number, metavar="MS", help="goodput: TTFT at most MS")
+    add("--slo-tpot-ms", type=positive_number, metavar="MS", help="goodput: TPOT at most MS")
     add("--vary", action="append", default=[], metavar="PATH=V,V", help="search these values; repeatable")
     add("--trials", type=positive, default=20, metavar="N", help="judge at most N settings (default: 20)")
-    add("--repeats", type=positive, default=3, metavar="N", help="repeats; losing trials stop early (3)")
+    add("--repeats", type=repeats, default=3, metavar="N", help="repeats; losing trials stop early (3)")
     add("--time-s", type=seconds, metavar="S", help="end after S seconds of work")
     add("--dataset", default="kit", metavar="SET", help="random, kit, or a file (default: kit)")
     add("--requests", type=positive, default=5, metavar="N", help="requests a stream and repeat (5)")

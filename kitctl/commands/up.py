@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kitctl.commands.argument_types import seconds
+from kitctl.commands.argument_types import count, seconds
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
 from kitctl.commands.projects import add_nodes_argument
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--auto-remedy",
         nargs="?",
-        type=int,
+        type=count,
         const=DEFAULT_TRIES,
         default=0,
         metavar="N",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 
+from kitctl.commands.argument_types import some_seconds
 from kitctl.commands.projects import add_nodes_argument, add_project_arguments, project_of
 from kitctl.commands.stack_life import follow_stack
 from kitctl.commands.watching import Report
@@ -19,17 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exec", metavar="CMD", help="run CMD at each change; it gets the change as JSON on stdin"
     )
-    parser.add_argument("--every", type=float, default=5.0, metavar="S", help="pause between health requests")
+    parser.add_argument(
+        "--every", type=some_seconds, default=5.0, metavar="S", help="pause between health requests"
+    )
     parser.add_argument(
         "--patience",
-        type=float,
+        type=some_seconds,
         default=25.0,
         metavar="S",
         help="how long a health request may take (the engine itself gives up after 20 s)",
     )
     parser.add_argument(
         "--gpus-every",
-        type=float,
+        type=some_seconds,
         default=60.0,
         metavar="S",
         help="pause between looks at the GPUs from inside the container",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kitctl.bench.load import Target
+from kitctl.kit.json_text import parse_json
 
 SHORT_S = 10.0
 
@@ -29,7 +30,7 @@ def call(
         ) as answer:
             answer.encoding = "utf-8"
             return answer.status_code, answer.text
-    except requests.RequestException as failed:
+    except (requests.RequestException, ValueError, OSError) as failed:
         return 0, str(failed)
 
 
@@ -37,11 +38,9 @@ def call_json(
     target: Target, method: str, path: str, *, body: dict[str, Any] | None = None, timeout_s: float = SHORT_S
 ) -> tuple[int, Any]:
     """One request whose answer is JSON; ``None`` in place of it when it is not."""
-    import json
-
     status, text = call(target, method, path, body=body, timeout_s=timeout_s)
     try:
-        return status, json.loads(text)
+        return status, parse_json(text)
     except ValueError:
         return status, None
 

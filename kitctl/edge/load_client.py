@@ -26,19 +26,25 @@ Progress = Callable[[int, int], None]
 def target_of(
     url: str, *, api_key: str | None = None, ca_file: str | None = None, insecure: bool = False
 ) -> Target:
-    """The address in ``url`` (``http://host:port[/prefix]``). Raises KitError ``bad-url`` (exit 2)."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    """The address in ``url`` (``http://host:port[/prefix]``).
+
+    Raises KitError ``bad-url`` or, for a URL that holds a password, ``url-credentials`` (exit 2); neither tells it.
+    """
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
+        (parts.hostname or "").encode("idna")
     except ValueError:
-        port = 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise _bad_url(url) from None
+    if "@" in parts.netloc:
         raise KitError(
-            "bad-url",
-            f"{url!r} is not the address of a server",
-            remedy="give --url http://HOST:PORT",
+            "url-credentials",
+            f"{_masked(url)} holds a user name or a password, which results would tell",
+            remedy="give the address alone, and a key with --api-key-file FILE or KITCTL_API_KEY",
             exit_code=Exit.USAGE,
         )
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise _bad_url(url)
     tls = parts.scheme == "https"
     path = parts.path.rstrip("/").removesuffix("/v1")
     return Target(
@@ -49,6 +55,24 @@ def target_of(
         api_key=api_key,
         ca_file=ca_file,
         insecure=insecure,
+    )
+
+
+def _masked(url: str) -> str:
+    """``url`` without what stands before its last ``@``."""
+    before, at, rest = url.rpartition("@")
+    scheme, mark, _ = before.partition("://")
+    if not at:
+        return url
+    return f"{scheme}{mark}***@{rest}" if mark and scheme.isalpha() else f"***@{rest}"
+
+
+def _bad_url(url: str) -> KitError:
+    return KitError(
+        "bad-url",
+        f"{_masked(url)!r} is not the address of a server",
+        remedy="give --url http://HOST:PORT",
+        exit_code=Exit.USAGE,
     )
 
 
@@ -82,17 +106,18 @@ def _resolve(target: Target) -> tuple[str, int]:
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as unknown:
-        raise _unreachable(target, str(unknown)) from unknown
+        raise unreachable(target, str(unknown)) from unknown
     for *_, address in found:
         try:
             with socket.create_connection((str(address[0]), target.port), timeout=10):
                 return str(address[0]), target.port
         except OSError as refused:
             reason = str(refused)
-    raise _unreachable(target, reason)
+    raise unreachable(target, reason)
 
 
-def _unreachable(target: Target, why: str) -> KitError:
+def unreachable(target: Target, why: str) -> KitError:
+    """The error of a server that takes no connection: ``server-unreachable`` (exit 10)."""
     return KitError(
         "server-unreachable",
         f"nothing answers at {target.host}:{target.port}",
@@ -157,7 +182,7 @@ def _drive(
         for number in range(len(workers)):
             news = _hear(workers[number])
             if "unreachable" in news:
-                raise _unreachable(target, news["unreachable"])
+                raise unreachable(target, news["unreachable"])
         go_ns = time.monotonic_ns() + LEAD_NS
         for worker in workers:
             assert worker.stdin is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,21 +28,38 @@ def results_dir() -> str:
 
 
 def append_lines(path: str, lines: list[str]) -> None:
-    """Append whole lines and see them on disk. Raises KitError ``file-unwritable`` (exit 2)."""
+    """Append whole lines and see them on disk, or leave the file as it was.
+
+    Raises KitError ``file-unwritable`` (exit 2).
+    """
+    target = Path(path)
+    size: int | None = None
     try:
-        target = Path(path)
+        size = target.stat().st_size if target.exists() else None
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("a", encoding="utf-8") as out:
             out.write("".join(f"{line}\n" for line in lines))
             out.flush()
             os.fsync(out.fileno())
     except OSError as refused:
+        _restore(target, size)
         raise KitError(
             "file-unwritable",
             f"{path} cannot be written: {refused}",
             remedy="give a writable place with -o FILE",
             exit_code=Exit.USAGE,
         ) from refused
+
+
+def _restore(path: Path, size: int | None) -> None:
+    """Cut what a failed write left behind; a file that was not there (size ``None``) goes."""
+    with suppress(OSError):
+        if not path.is_file():
+            return
+        if size is None:
+            path.unlink()
+        elif path.stat().st_size > size:
+            os.truncate(path, size)
 
 
 def newest_result(folder: str, holds: str) -> str | None:

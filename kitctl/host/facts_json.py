@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from kitctl.errors import Exit, KitError
 from kitctl.host.facts import HostFacts
+from kitctl.kit.json_text import parse_json
 from kitctl.kit.typed import read_typed
 
 
@@ -25,7 +25,7 @@ def decode_facts(text: str, *, source: str) -> HostFacts:
     Raises KitError ``bad-facts`` (exit 2) naming ``source`` and the field.
     """
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
     except ValueError as broken:
         raise _bad(source, f"it is no JSON: {broken}") from broken
     inner = tree.get("facts", tree) if isinstance(tree, dict) else tree

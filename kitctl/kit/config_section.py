@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitctl.errors import Exit, KitError
+from kitctl.kit.json_text import parse_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class Section:
 def read_config(text: str, *, source: str) -> Section:
     """The root of a config file. Raises KitError ``model-config`` when it is no JSON object."""
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
     except json.JSONDecodeError as broken:
         raise KitError(
             "model-config",

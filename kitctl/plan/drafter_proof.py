@@ -6,13 +6,13 @@ small files alone, before hundreds of gigabytes are fetched; tokenizers are firs
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kitctl.finding import Finding, Severity
 from kitctl.kit.drafter_facts import DrafterFacts, DrafterKind
+from kitctl.kit.json_text import parse_json
 from kitctl.kit.model_facts import ModelFacts
 
 TOKENIZER_FILES = ("tokenizer.json", "tiktoken.model", "tokenizer.model", "vocab.json")
@@ -83,7 +83,7 @@ def _compare_tables(target_text: str, drafter_text: str) -> Finding | None:
 def token_table(text: str) -> dict[str, int] | None:
     """Token -> id of a tokenizer.json, added tokens included; ``None`` when it is none."""
     try:
-        tree: Any = json.loads(text)
+        tree: Any = parse_json(text)
         vocab = tree["model"]["vocab"]
         pairs = vocab.items() if isinstance(vocab, dict) else ((entry[0], i) for i, entry in enumerate(vocab))
         table = {str(token): int(index) for token, index in pairs}

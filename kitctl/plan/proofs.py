@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ import msgspec
 
 from kitctl.finding import Finding, Severity, blocking, finding_lines
 from kitctl.kit.image_record import ImageRecord
+from kitctl.kit.json_text import parse_json
 
 SCHEMA = "kitctl.verify/1"
 _SHOWN = 8
@@ -116,7 +116,7 @@ def check_listing(kept: str, now: str, record: ImageRecord) -> tuple[Finding, ..
     if kept == now or _bill(kept) is None:
         return ()
     before, after = (
-        {row["bom-ref"]: row["version"] for row in json.loads(text)["components"]} for text in (kept, now)
+        {row["bom-ref"]: row["version"] for row in parse_json(text)["components"]} for text in (kept, now)
     )
     names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     changes = tuple(
@@ -130,7 +130,7 @@ def check_listing(kept: str, now: str, record: ImageRecord) -> tuple[Finding, ..
 def _bill(text: str) -> dict[str, Any] | None:
     """The bill as a tree, ``None`` for what is no bill."""
     try:
-        tree = json.loads(text)
+        tree = parse_json(text)
         is_bill = isinstance(tree["metadata"]["component"]["properties"], list)
         return tree if is_bill and isinstance(tree["components"], list) else None
     except (ValueError, KeyError, TypeError):

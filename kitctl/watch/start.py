@@ -101,7 +101,7 @@ def verdict_words(state: StartState, verdict: Verdict, *, now_s: float) -> str:
     if verdict is Verdict.STALLED and state.pulse is not None:
         return f"stalled in phase {state.progress.phase}: {motion_text(state.pulse, now_s=now_s)}"
     if verdict is Verdict.TOO_LATE:
-        waited_s = state.deadline_s - state.begun_s
+        waited_s = max(0.0, state.deadline_s - state.begun_s)
         return f"not ready within {waited_s:.0f} s; it stands in phase {state.progress.phase}"
     if state.has_ended:
         return f"ended with exit code {state.exit_code}"

@@ -122,3 +122,28 @@ def test_killed_command_leaves_no_client_and_no_files(tmp_path: Path) -> None:
         while list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.1)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("http://[::1", "bad-url"),
+        ("http://[zz]:1", "bad-url"),
+        ("http://a..b:1", "bad-url"),
+        ("http://host:99999", "bad-url"),
+        ("ftp://host", "bad-url"),
+        ("http://", "bad-url"),
+        ("http://user:pa55@[::1", "bad-url"),
+        ("http://user:pa55@host:99999", "bad-url"),
+        ("http://user:pa55@host:8000/v1", "url-credentials"),
+        ("user:pa55@host", "url-credentials"),
+        ("https://user:p@pa55@host", "url-credentials"),
+        ("https://pa55@host", "url-credentials"),
+    ],
+)
+def test_a_wrong_address_is_refused_and_no_password_is_told(url: str, code: str) -> None:
+    with pytest.raises(KitError) as refused:
+        target_of(url)
+    error = refused.value
+    assert (error.code, error.exit_code) == (code, Exit.USAGE)
+    assert "pa55" not in " ".join((error.cause, error.remedy, *error.evidence))
