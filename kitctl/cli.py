@@ -6,8 +6,9 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, NoReturn
 
 from kitctl import __version__
 from kitctl.errors import Exit, KitError
@@ -75,9 +76,41 @@ COMMANDS: dict[str, Command] = {
 }
 
 
+class _WrongUsage(SystemExit):
+    """What argparse refuses, told on stderr already."""
+
+    def __init__(self, message: str, program: str) -> None:
+        super().__init__(int(Exit.USAGE))
+        self.failure = KitError(
+            "wrong-usage", f"wrong usage: {message}", remedy=f"{program} --help", exit_code=Exit.USAGE
+        )
+
+
+class _StreamEnded(KeyboardInterrupt):
+    """An interrupt while lines were being printed as they came: they are what the command had to say."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses as argparse does, and keeps what it refused; help that cannot be written is told."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        _say(f"{self.prog}: error: {message}")
+        raise _WrongUsage(message, self.prog)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        from kitctl.edge.stdout import writing_stdout
+
+        if file is not sys.stdout:
+            super()._print_message(message, file)
+            return
+        with writing_stdout():
+            file.write(message)
+
+
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser of kitctl; only the chosen command's own module is imported."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="kitctl",
         description="Serve the largest open models on your own GPUs, reproducibly.",
         epilog="Every option has a KITCTL_* variable (--store: KITCTL_STORE). See 'kitctl COMMAND --help'.",
@@ -119,29 +152,46 @@ def _add_common_below(parser: argparse.ArgumentParser) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     from kitctl.edge.completion import answer, is_asked, line_words
-    from kitctl.edge.signals import interrupt_on_sigterm, leave_closed_pipe, open_closed_streams
+    from kitctl.edge.environment import is_on
+    from kitctl.edge.signals import interrupt_on_sigterm, open_closed_streams
+    from kitctl.edge.stdout import end_stdout
 
     if is_asked():
         answer(build_parser(next((word for word in line_words() if word in COMMANDS), None)))
     words = sys.argv[1:] if argv is None else argv
-    as_json = "--json" in _split_engine_flags(words)[0]
+    as_json = "--json" in _split_engine_flags(words)[0] or is_on("KITCTL_JSON")
     open_closed_streams()
     interrupt_on_sigterm()
     try:
-        code = int(_run(words))
-        sys.stdout.flush()
-        return code
+        return _run_and_flush(words)
     except KitError as failed:
         _print_failure(failed, as_json=as_json)
         return int(failed.exit_code)
-    except KeyboardInterrupt:
+    except _WrongUsage as wrong:
+        _print_error(wrong.failure, as_json=as_json)
+        return int(Exit.USAGE)
+    except KeyboardInterrupt as stopped:
         _say("interrupted")
+        _print_error(_interrupted(), as_json=as_json and not isinstance(stopped, _StreamEnded))
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        leave_closed_pipe(sys.stdout)
         return int(Exit.OK)
     except Exception:
-        return _report_bug(words)
+        return _report_bug(words, as_json=as_json)
+    finally:
+        end_stdout()
+
+
+def _run_and_flush(words: list[str]) -> int:
+    from kitctl.edge.stdout import flush_stdout
+
+    try:
+        code = int(_run(words))
+    except SystemExit:
+        flush_stdout()
+        raise
+    flush_stdout()
+    return code
 
 
 def _run(words: list[str]) -> int:
@@ -207,17 +257,28 @@ def _silent(line: str) -> None:
 
 
 def _print_result(result: Result, *, as_json: bool) -> None:
+    from kitctl.edge.stdout import writing_stdout
+
     if as_json and result.records is not None:
-        for record in result.records:
-            print(json.dumps(record, allow_nan=False))
-        return
-    if as_json and result.stream is None:
-        print(to_json(result.data))
-        return
-    for line in result.lines:
-        print(shown(line))
-    for line in result.stream or ():
-        print(line, flush=True)
+        lines: Iterable[str] = (json.dumps(record, allow_nan=False) for record in result.records)
+    else:
+        lines = (to_json(result.data),) if as_json and result.stream is None else map(shown, result.lines)
+    for line in lines:
+        with writing_stdout():
+            print(line)
+    if result.stream is not None:
+        _print_stream(result.stream)
+
+
+def _print_stream(lines: Iterable[str]) -> None:
+    from kitctl.edge.stdout import writing_stdout
+
+    try:
+        for line in lines:
+            with writing_stdout():
+                print(line, flush=True)
+    except KeyboardInterrupt as stopped:
+        raise _StreamEnded from stopped
 
 
 def to_json(data: Mapping[str, Any]) -> str:
@@ -226,25 +287,46 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 
 def _print_failure(failed: KitError, *, as_json: bool) -> None:
-    if as_json:
-        body = {
-            "schema": "kitctl.error/1",
-            "code": failed.code,
-            "cause": failed.cause,
-            "evidence": list(failed.evidence),
-            "remedy": failed.remedy,
-            "exit": int(failed.exit_code),
-        }
-        print(to_json(body))
+    _print_error(failed, as_json=as_json)
     _say(f"kitctl: {failed.cause} ({failed.code})")
     for line in failed.evidence:
         _say(f"  seen: {line}")
     _say(f"  do:   {failed.remedy}")
 
 
-def _report_bug(words: list[str]) -> int:
+def _print_error(failed: KitError, *, as_json: bool) -> None:
+    """The failure as one JSON object, for who asked for JSON; what stdout refuses now is lost."""
+    if not as_json:
+        return
+    body = {
+        "schema": "kitctl.error/1",
+        "code": failed.code,
+        "cause": failed.cause,
+        "evidence": list(failed.evidence),
+        "remedy": failed.remedy,
+        "exit": int(failed.exit_code),
+    }
+    with suppress(OSError):
+        print(to_json(body))
+
+
+def _interrupted() -> KitError:
+    return KitError(
+        "interrupted", "interrupted", remedy="run the same command again", exit_code=Exit.INTERRUPTED
+    )
+
+
+def _report_bug(words: list[str], *, as_json: bool) -> int:
     from kitctl.edge.bug_report import write_bug_report
 
     path = write_bug_report(words)
     _say(f"kitctl: this is a bug in kitctl; the report is {path}")
+    bug = KitError(
+        "kitctl-bug",
+        "this is a bug in kitctl",
+        evidence=(f"the report is {path}",),
+        remedy="send that report to whoever keeps your kitctl",
+        exit_code=Exit.BUG,
+    )
+    _print_error(bug, as_json=as_json)
     return int(Exit.BUG)

@@ -95,5 +95,16 @@ def is_there(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-    """The path from the root, with ``~`` and ``..`` resolved."""
-    return str(Path(path).expanduser().resolve())
+    """The path from the root, with ``~``, ``..`` and links resolved.
+
+    Raises KitError ``path-leads-nowhere`` (exit 2) for links that lead in a circle and for the ``~`` of nobody.
+    """
+    try:
+        return str(Path(path).expanduser().resolve())
+    except (OSError, RuntimeError) as lost:
+        raise KitError(
+            "path-leads-nowhere",
+            f"{path} leads to no file or folder: {lost}",
+            remedy=f"see with 'ls -l {path}' where it leads, and name the folder itself",
+            exit_code=Exit.USAGE,
+        ) from lost
