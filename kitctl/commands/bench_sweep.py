@@ -71,7 +71,7 @@ def _going_on(path: str, steps: tuple[Step, ...], done: tuple[Repeat, ...]) -> s
     """What of this sweep is done, and that repeats of other loads, asked for earlier, stay in the file."""
     points = {(step.concurrency, step.request_rate, step.repeat) for step in steps}
     others = sum((one.concurrency, one.request_rate, one.repeat) not in points for one in done)
-    kept = f"; {others} repeats of other loads, which are not asked for now, stay in it" if others else ""
+    kept = f"; repeats of other loads, not asked for now, stay in it: {others}" if others else ""
     count = len(steps) - len(missing_steps(steps, done))
     return f"going on with {path}: {count} of {len(steps)} repeats are done{kept}"
 

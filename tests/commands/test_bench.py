@@ -268,6 +268,40 @@ def test_resume_goes_on_where_it_was_stopped(tmp_path: Path, how: signal.Signals
     assert [(point["concurrency"], point["repeats"]) for point in points] == [(2, 2), (4, 2)]
 
 
+def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    argv = [
+        sys.executable,
+        "-m",
+        "kitctl",
+        "bench",
+        "--model",
+        "demo",
+        "--repeats",
+        "1",
+        "--output-tokens",
+        "20",
+    ]
+    argv += ["-o", str(out), "--resume"]
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        said = [
+            subprocess.run(
+                [*argv, "--url", server.url, *more], capture_output=True, text=True, timeout=120, check=False
+            )
+            for more in (
+                ["--concurrency", "2"],
+                ["--concurrency", "4"],
+                ["--concurrency", "2", "--output-tokens", "21"],
+            )
+        ]
+    assert (
+        f"going on with {out}: 0 of 1 repeats are done; repeats of other loads, not asked for now, stay in it: 1"
+        in said[1].stderr
+    )
+    assert said[2].returncode == 2 and "other-sweep" in said[2].stderr
+    assert [point.concurrency for point in read_result(str(out), out.read_text()).points] == [2, 4]
+
+
 def test_results_are_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "results.jsonl"
     out.write_text("mine\n")
@@ -284,7 +318,8 @@ def failure_of(server: Running, *more: str) -> Iterator[dict[str, Any]]:
     yield json.loads(done.stdout)
 
 
-def test_nothing_answers() -> None:
+@pytest.mark.parametrize("named", [["--model", "demo"], []])
+def test_nothing_answers(named: list[str]) -> None:
     argv = [
         sys.executable,
         "-m",
@@ -292,8 +327,7 @@ def test_nothing_answers() -> None:
         "bench",
         "--url",
         "http://127.0.0.1:9",
-        "--model",
-        "demo",
+        *named,
         "--json",
     ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
