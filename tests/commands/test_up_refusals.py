@@ -57,9 +57,8 @@ def test_no_engine(kit_user: KitUser) -> None:
 
 
 def test_an_unknown_docker_context(kit_user: KitUser) -> None:
-    said = refusal(kit_user, *kit_user.up("--host", "nosuch"), exit_code=10)
-    assert said[0] == "kitctl: no container engine answers (engine-unreachable)"
-    assert 'context "nosuch": context not found' in said[1]
+    said = refusal(kit_user, *kit_user.up("--host", "nosuch"), exit_code=2)
+    assert said[0] == "kitctl: docker knows no context nosuch (unknown-context)"
 
 
 def test_no_docker_command_on_the_path(kit_user: KitUser, stub: str, tmp_path: Path) -> None:

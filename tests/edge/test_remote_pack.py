@@ -41,7 +41,7 @@ def test_kitctl_runs_from_what_travels(tmp_path: Path) -> None:
             tar.extractall(tmp_path, filter="data")
     env = {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     script = (
-        "import docker, huggingface_hub, hf_xet, msgspec, requests, yaml, python_on_whales, kitctl;"
+        "import docker, huggingface_hub, hf_xet, msgspec, requests, yaml, kitctl;"
         "import importlib.metadata as m; print(kitctl.__file__, m.version('kitctl'))"
     )
     base = str(Path(sys._base_executable).resolve())  # type: ignore[attr-defined]
