@@ -24,7 +24,7 @@ def test_the_first_commands_of_the_page(far_user: KitUser, remote_host: RemoteHo
             typed += ["--image", stub, "--port", str(far_user.port), "--store", "/srv/models"]
         done = far_user.run(*typed, env=env)
         assert done.returncode in ((0, 9) if typed[0] == "bench" else (0,)), (typed, done.stderr, done.stdout)
-    assert (far_user.home / "results/gpu1.jsonl").is_file()
+    assert (far_user.home / "gpu1.jsonl").is_file()
     assert remote_host.inside("docker", "ps", "-aq", "--filter", f"name={far_user.name}") == ""
 
 

@@ -109,6 +109,9 @@ def test_the_whole_life_of_a_stack(far_user: KitUser, remote_host: RemoteHost, s
         "--output-tokens",
         "8",
     )
+    refused = far_user.run("bench", *name, *load, "-o", "results/first.jsonl")
+    assert (refused.returncode, "there is no folder results" in refused.stderr) == (2, True)
+    (far_user.home / "results").mkdir()
     bench = far_user.run("bench", *name, *load, "-o", "results/first.jsonl")
     assert bench.returncode in (0, 9), bench.stderr
     assert "results: results/first.jsonl" in bench.stdout
