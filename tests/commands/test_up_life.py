@@ -190,8 +190,9 @@ def test_logs_and_wait(served: Served) -> None:
     assert "The server is fired up and ready to roll!" in logged.stdout
     last = served.user.run("logs", *served.words, "--tail", "2")
     assert len(last.stdout.splitlines()) == 2
-    waited = served.user.json("wait", *served.words, "--timeout", "60")
-    assert (waited["schema"], waited["verdict"]) == ("kitctl.wait/1", "ready")
+    for timeout in ("60", "0"):
+        waited = served.user.json("wait", *served.words, "--timeout", timeout)
+        assert (waited["schema"], waited["verdict"]) == ("kitctl.wait/1", "ready")
 
 
 def test_restart_answers_again_by_the_same_run(served: Served) -> None:
