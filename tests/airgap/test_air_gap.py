@@ -62,8 +62,8 @@ def test_a_bundle_serves_where_there_is_no_network(
     own, user = installed.stdout.strip(), KitUser(home=home, name="airgap", port=30556)
     steps = (
         ("bundle", "import", str(folder), "--digest", digest),
-        ("verify", "cpu-demo"),
         user.up("--no-build", "--no-pull"),
+        ("verify", "cpu-demo"),
     )
     for words in steps:
         done = offline.run([own, *words], env=env, cwd=home, timeout=600)
