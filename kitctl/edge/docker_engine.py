@@ -52,28 +52,27 @@ def image_id(reference: str) -> str | None:
     return found[0] if found else None
 
 
-def image_labels(reference: str) -> tuple[str, dict[str, str]] | None:
-    """Id and OCI labels of an image, or ``None`` when it is not on this engine."""
+def find_image(reference: str) -> Any | None:
+    """The SDK's image, or ``None`` when it is not on this engine. Raises KitError ``engine-unreachable`` (exit 10)."""
     import docker.errors
 
     try:
         with engine_calls() as client:
-            image = client.images.get(reference)
+            return client.images.get(reference)
     except docker.errors.NotFound:
         return None
-    return str(image.id), dict(image.labels or {})
+
+
+def image_labels(reference: str) -> tuple[str, dict[str, str]] | None:
+    """Id and OCI labels of an image, or ``None`` when it is not on this engine."""
+    image = find_image(reference)
+    return None if image is None else (str(image.id), dict(image.labels or {}))
 
 
 def image_user(reference: str) -> str | None:
     """The user that an image's containers run as (``""`` is root), or ``None`` when it is not on this engine."""
-    import docker.errors
-
-    try:
-        with engine_calls() as client:
-            config = client.images.get(reference).attrs.get("Config") or {}
-    except docker.errors.NotFound:
-        return None
-    return str(config.get("User") or "")
+    image = find_image(reference)
+    return None if image is None else str((image.attrs.get("Config") or {}).get("User") or "")
 
 
 def registry_digest(reference: str) -> str:

@@ -17,6 +17,7 @@ from kitctl.bundle.image_tree import (
     read_image_tree,
 )
 from kitctl.edge.docker_client import engine_calls
+from kitctl.edge.docker_engine import find_image
 from kitctl.errors import Exit, KitError
 
 CHUNK_BYTES = 1024**2
@@ -41,13 +42,10 @@ class Saved:
 
 def image_bytes(reference: str) -> int:
     """What the engine says that the image takes: its saved size, or more. Raises KitError (exit 3, 6 or 10)."""
-    import docker.errors
-
-    try:
-        with engine_calls() as client:
-            return int(client.images.get(reference).attrs["Size"])
-    except docker.errors.NotFound as gone:
-        raise _missing(reference) from gone
+    image = find_image(reference)
+    if image is None:
+        raise _missing(reference)
+    return int(image.attrs["Size"])
 
 
 def image_entries(reference: str) -> Iterator[Entry]:

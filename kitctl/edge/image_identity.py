@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from kitctl.edge.docker_client import engine_calls
+from kitctl.edge.docker_engine import find_image
 
 _DECISIVE = ("Entrypoint", "Cmd", "Env", "User", "WorkingDir")
 
@@ -15,13 +15,9 @@ def image_identity(reference: str) -> str | None:
 
     Raises KitError ``engine-unreachable`` (exit 10).
     """
-    import docker.errors
-
-    try:
-        with engine_calls() as client:
-            seen = client.images.get(reference).attrs
-    except docker.errors.NotFound:
+    image = find_image(reference)
+    if image is None:
         return None
-    config = seen.get("Config") or {}
-    body = [seen["RootFS"]["Layers"], *(config.get(name) or None for name in _DECISIVE)]
+    config = image.attrs.get("Config") or {}
+    body = [image.attrs["RootFS"]["Layers"], *(config.get(name) or None for name in _DECISIVE)]
     return hashlib.sha256(json.dumps(body).encode()).hexdigest()

@@ -69,7 +69,6 @@ class Line:
         except OSError as missing:
             raise ssh_missing(str(missing)) from missing
         self._rest = b""
-        self._has_ended = False
 
     def __enter__(self) -> Line:
         return self

@@ -18,10 +18,7 @@ def facts_lines(facts: HostFacts) -> list[str]:
         f"driver   {_driver(facts)}",
         f"links    {_links(facts)}",
         f"engine   {_engine(facts)}",
-        *(
-            f"disk     {d.path}: {d.free_bytes / 1e9:.1f} GB free of {d.total_bytes / 1e9:.1f} GB"
-            for d in facts.disks or ()
-        ),
+        *(f"disk     {_disk(disk)}" for disk in facts.disks or ()),
         *(f"running  {c.name}{f' ({c.stack})' if c.stack else ''}" for c in facts.containers or ()),
         *(f"unknown  {path}: {reason}" for path, reason in facts.unknown.items()),
     ]

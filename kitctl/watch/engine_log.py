@@ -101,11 +101,6 @@ class LoadProgress:
     lead_rank: str | None = None
 
     @property
-    def is_ready(self) -> bool:
-        """The engine said that it is ready; a real answer must still prove it."""
-        return self.phase is Phase.READY
-
-    @property
     def first_fatal(self) -> LogLine | None:
         """The first line that no start survives, or ``None``."""
         return self.fatal[0] if self.fatal else None

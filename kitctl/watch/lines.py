@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -51,17 +51,6 @@ def split_line(raw: str) -> tuple[LogLine, ...]:
     body, stamp_s = _unwrap(_ANSI.sub("", _from_json(raw)))
     parts = (part for piece in re.split(r"[\r\n]+", body) for part in _unglue(piece))
     return tuple(_read(part, stamp_s) for part in parts if part.strip())
-
-
-def split_text(text: str) -> Iterator[LogLine]:
-    """The messages of a whole log, in order."""
-    for raw in text.split("\n"):
-        yield from split_line(raw)
-
-
-def plain_lines(lines: Iterable[LogLine]) -> Iterator[LogLine]:
-    """The messages that are no state of a progress bar."""
-    return (line for line in lines if not line.is_bar)
 
 
 def _from_json(raw: str) -> str:

@@ -81,11 +81,6 @@ class Estimate:
     bytes_per_s: float | None = None
 
 
-def first_pulse(at_s: float) -> Pulse:
-    """The pulse of a start that has just begun."""
-    return Pulse(begun_s=at_s, line_s=at_s)
-
-
 def feel(pulse: Pulse, sample: Sample) -> Pulse:
     """The pulse after one more sample."""
     last = pulse.last

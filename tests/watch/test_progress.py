@@ -13,7 +13,6 @@ from kitctl.watch.progress import (
     derive_deadline_s,
     estimate,
     feel,
-    first_pulse,
     judge_motion,
     motion_text,
 )
@@ -51,7 +50,7 @@ def test_a_load_slower_than_the_last_never_has_negative_time_left() -> None:
 
 
 def beat(*samples: Sample) -> Pulse:
-    pulse = first_pulse(0.0)
+    pulse = Pulse(begun_s=0.0, line_s=0.0)
     for sample in samples:
         pulse = feel(pulse, sample)
     return pulse
