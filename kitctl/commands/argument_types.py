@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 
 MOST_SECONDS = 2_000_000
 """The system's calls that wait take a time of at most 2^31 milliseconds."""
@@ -36,54 +37,42 @@ def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
 
 
+def _number(text: str, holds: Callable[[float], bool], what: str) -> float:
+    number = _finite(text)
+    if not holds(number):  # nothing holds of NaN
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+    return number
+
+
 def seconds(text: str) -> float:
     """A time to wait: zero or more, finite."""
-    number = _finite(text)
-    if not 0 <= number <= MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: 0 to {MOST_SECONDS}")
-    return number
+    return _number(text, lambda s: 0 <= s <= MOST_SECONDS, f"number of seconds: 0 to {MOST_SECONDS}")
 
 
 def some_seconds(text: str) -> float:
     """A time above zero: a pause that must be one, or the silence after which one gives up."""
-    number = _finite(text)
-    if not 0 < number <= MOST_SECONDS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of seconds: more than 0, at most {MOST_SECONDS}"
-        )
-    return number
+    limits = f"more than 0, at most {MOST_SECONDS}"
+    return _number(text, lambda s: 0 < s <= MOST_SECONDS, f"number of seconds: {limits}")
 
 
 def positive_number(text: str) -> float:
     """A finite number above 0."""
-    number = _finite(text)
-    if not number > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-    return number
+    return _number(text, lambda number: number > 0, "number above 0")
 
 
 def scale(text: str) -> float:
     """A factor that stretches time limits: above 0, at most 1000."""
-    number = _finite(text)
-    if not 0 < number <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no factor: more than 0, at most 1000")
-    return number
+    return _number(text, lambda factor: 0 < factor <= 1000, "factor: more than 0, at most 1000")
 
 
 def temperature(text: str) -> float:
     """A sampling temperature: zero or more, finite."""
-    number = _finite(text)
-    if not number >= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no temperature: 0 or more")
-    return number
+    return _number(text, lambda degree: degree >= 0, "temperature: 0 or more")
 
 
 def share(text: str) -> float:
     """A share: 0 to 1."""
-    number = _finite(text)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0 to 1")
-    return number
+    return _number(text, lambda part: 0 <= part <= 1, "share: 0 to 1")
 
 
 def positive(text: str) -> int:
