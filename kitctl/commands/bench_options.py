@@ -48,6 +48,27 @@ def _is_id(text: str) -> bool:
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     """What is asked, how often, and where results go."""
+    _add_requests(parser)
+    goal = parser.add_argument_group("service level, for goodput")
+    for name in ("ttft", "tpot", "e2e"):
+        goal.add_argument(
+            f"--slo-{name}-ms", type=positive_number, metavar="MS", help=f"{name.upper()} at most MS"
+        )
+    other = parser.add_argument_group("second opinion")
+    other.add_argument("--with", choices=("sglang",), help="also run the engine's own client")
+    keep = parser.add_argument_group("results")
+    keep.add_argument(
+        "-o", "--output", metavar="FILE", help="result file (default: a new one in the state folder)"
+    )
+    keep.add_argument(
+        "--resume", action="store_true", help="go on with an interrupted sweep of the same settings"
+    )
+    keep.add_argument(
+        "--label", metavar="TEXT", help="its name in tables (default: the stack or the address)"
+    )
+
+
+def _add_requests(parser: argparse.ArgumentParser) -> None:
     load = parser.add_argument_group("load")
     load.add_argument(
         "--concurrency", type=stream_counts, metavar="N,N", help="streams of a closed loop (default: 1,8,32)"
@@ -93,23 +114,6 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
     load.add_argument("--no-flush", action="store_true", help="leave the engine's prefix cache as it is")
     load.add_argument(
         "--seed", metavar="TEXT", help="the same prompts as a run with this seed (default: new ones)"
-    )
-    goal = parser.add_argument_group("service level, for goodput")
-    for name in ("ttft", "tpot", "e2e"):
-        goal.add_argument(
-            f"--slo-{name}-ms", type=positive_number, metavar="MS", help=f"{name.upper()} at most MS"
-        )
-    other = parser.add_argument_group("second opinion")
-    other.add_argument("--with", choices=("sglang",), help="also run the engine's own client")
-    keep = parser.add_argument_group("results")
-    keep.add_argument(
-        "-o", "--output", metavar="FILE", help="result file (default: a new one in the state folder)"
-    )
-    keep.add_argument(
-        "--resume", action="store_true", help="go on with an interrupted sweep of the same settings"
-    )
-    keep.add_argument(
-        "--label", metavar="TEXT", help="its name in tables (default: the stack or the address)"
     )
 
 

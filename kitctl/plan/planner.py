@@ -12,6 +12,7 @@ from kitctl.host.facts import HostFacts
 from kitctl.kit.addon_images import AddonImage
 from kitctl.kit.catalog import KitTexts, ResolvedStack
 from kitctl.kit.overlay import Overlay
+from kitctl.kit.stack import Serve
 from kitctl.plan.addons import LOOPBACK_BIND, addon_services, endpoints, stands_for_engine
 from kitctl.plan.engine_command import model_target, plan_argv
 from kitctl.plan.flag_spelling import Spellings
@@ -21,6 +22,7 @@ from kitctl.plan.placement import Placement
 from kitctl.plan.ranks import as_rank
 from kitctl.plan.rehearsal import HostedStack
 from kitctl.plan.types import (
+    Endpoint,
     GpuDriver,
     GpuReservation,
     ImageChoice,
@@ -80,11 +82,7 @@ def compose_plan(
         gpus=reserve(placement.gpus, facts),
         models=models,
         mounts=plan_mounts(models, image, placement.archs),
-        published=Published(
-            bind=LOOPBACK_BIND if stands_for_engine(ports) else request.bind or stack.serve.bind,
-            port=request.port or stack.serve.port,
-            container_port=kit.container_port,
-        ),
+        published=_published(request, stack.serve, ports, container_port=kit.container_port),
         model_name=stack.serve.model_name or stack.model,
         rehearsal=request.rehearse,
         boot=request.boot,
@@ -99,6 +97,17 @@ def compose_plan(
         why=_reasons(request, hosted.resolved, placement, image),
     )
     return as_rank(plan, request.rank) if request.rank else plan
+
+
+def _published(
+    request: Request, serve: Serve, ports: tuple[Endpoint, ...], *, container_port: int
+) -> Published:
+    """Where the engine answers; on loopback alone where an add-on stands before it."""
+    return Published(
+        bind=LOOPBACK_BIND if stands_for_engine(ports) else request.bind or serve.bind,
+        port=request.port or serve.port,
+        container_port=container_port,
+    )
 
 
 def plan_environment(placement: Placement, stack_environment: Mapping[str, str]) -> dict[str, str]:
