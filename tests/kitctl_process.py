@@ -78,6 +78,7 @@ class KitUser:
     name: str
     port: int
     extra: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[str]] = field(default_factory=list, repr=False)
 
     @property
     def env(self) -> dict[str, str]:
@@ -131,6 +132,7 @@ class KitUser:
             text=True,
             start_new_session=True,
         )
+        self.started.append(process)
         return Running(process=process)
 
     def up(self, *words: str, stack: str = "cpu-demo") -> tuple[str, ...]:
@@ -154,11 +156,22 @@ class KitUser:
         return [*self.containers(), *self.networks(), *halves, *held]
 
     def clean_up(self) -> None:
-        """Remove what a failed test left on the engine."""
+        """End what a failed test left running, and remove what it left on the engine."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+            _close(process)
         for container in self.containers():
             docker("rm", "-f", container)
         for network in self.networks():
             docker("network", "rm", network)
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
 @contextmanager

@@ -171,21 +171,35 @@ def test_a_wrong_model_name_is_answered_by_the_engine_and_not_taken_for_proof(ki
     assert kit_user.run("down", "cpu-demo", "--name", kit_user.name).returncode == 0
 
 
+def to_generate(tokens: int) -> dict[str, Any]:
+    """A request of exactly so many tokens."""
+    sampling = {"max_new_tokens": tokens, "ignore_eos": True, "temperature": 0}
+    return {"text": "Hello", "sampling_params": sampling}
+
+
+def tokens_of(user: KitUser, *, seconds: float) -> int:
+    """How many tokens keep this machine's server busy so long, as far as the context of 2,048 allows."""
+    answers: list[requests.Response] = []
+    begin = time.monotonic()
+    ask(user, "/generate", to_generate(100), answers).join()
+    return min(1900, int(100 * seconds / (time.monotonic() - begin)))
+
+
 def test_down_finishes_what_is_in_flight_and_tells_it(kit_user: KitUser, accept: bool) -> None:
     """Requests that come after the SIGTERM are still served (measured, SGLang 0.5.16)."""
     assert up_engine(kit_user).exit_code == 0
+    tokens = tokens_of(kit_user, seconds=15)
     answers: list[requests.Response] = []
-    long = {"text": "Hello", "sampling_params": {"max_new_tokens": 400, "ignore_eos": True, "temperature": 0}}
-    request = ask(kit_user, "/generate", long, answers)
+    request = ask(kit_user, "/generate", to_generate(tokens), answers)
     time.sleep(1)
     run = kit_user.start("down", "cpu-demo", "--name", kit_user.name)
     told_s = run.wait_for("1 request in flight after ")
-    late = ask(kit_user, "/generate", long | {"sampling_params": {"max_new_tokens": 4}}, answers)
+    late = ask(kit_user, "/generate", to_generate(4), answers)
     assert run.end() == 0, run.said
     request.join()
     late.join()
     assert [answer.status_code for answer in answers] == [200, 200]
-    assert max(answer.json()["meta_info"]["completion_tokens"] for answer in answers) == 400
+    assert max(answer.json()["meta_info"]["completion_tokens"] for answer in answers) == tokens
     assert "at 60 s they are cut off" in run.said and "killed" not in run.said
     assert kit_user.leftovers() == []
     settle("engine-drains", time.time() - told_s, accept=accept)

@@ -438,6 +438,13 @@ def test_files_on_xet_storage_come_over_xet(world: World, tmp_path: Path) -> Non
     assert [path for method, path, _ in world.hub.requests_for("/storage/") if method == "GET"] == []
 
 
+def wait_until_stopped(child: subprocess.Popen[str]) -> None:
+    """Until every thread has obeyed the SIGSTOP: one that is amid a write finishes it first."""
+    threads = Path(f"/proc/{child.pid}/task")
+    while any(stat.read_text().rpartition(")")[2].split()[0] != "T" for stat in threads.glob("*/stat")):
+        time.sleep(0.01)
+
+
 def came_and_kept(world: World, child: subprocess.Popen[str]) -> tuple[int, int]:
     """What the stopped child has read since its part began to grow, and what of it is in the part."""
     read = int(Path(f"/proc/{child.pid}/io").read_text().split()[1])
@@ -458,6 +465,7 @@ def test_kill_9_in_the_middle_of_xet_loses_less_than_64_mb_and_leaves_no_orphan(
         before, _ = came_and_kept(world, child)
         wait_for_part(world, 48 * MB)
         child.send_signal(signal.SIGSTOP)
+        wait_until_stopped(child)
         read, kept = came_and_kept(world, child)
         child.send_signal(signal.SIGKILL)
         child.communicate()
