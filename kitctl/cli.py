@@ -197,6 +197,7 @@ def _run_and_flush(words: list[str]) -> int:
 def _run(words: list[str]) -> int:
     from kitctl.edge.environment import apply_environment, is_terminal, place_carried, use_engine
 
+    words = _verb_first(words)
     own, passed = _split_engine_flags(words)
     chosen = next((word for word in own if not word.startswith("-")), None)
     parser = build_parser(chosen)
@@ -232,6 +233,17 @@ def _run_elsewhere(words: list[str], args: argparse.Namespace, context: Context)
     from kitctl.commands.remote import run_there
 
     return run_there(address, words, args, context)
+
+
+def _verb_first(words: list[str]) -> list[str]:
+    """The same words, with common options that stand before the verb behind it."""
+    own = list(words)
+    early: list[str] = []
+    while own and own[0].partition("=")[0] in ("--json", "--quiet", "-q", "--kit", "--host"):
+        takes = 2 if own[0] in ("--kit", "--host") else 1
+        early += own[:takes]
+        del own[:takes]
+    return [*own[:1], *early, *own[1:]] if own else early
 
 
 def _split_engine_flags(words: list[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -276,7 +288,7 @@ def _print_stream(lines: Iterable[str]) -> None:
     try:
         for line in lines:
             with writing_stdout():
-                print(line, flush=True)
+                print(shown(line), flush=True)
     except KeyboardInterrupt as stopped:
         raise _StreamEnded from stopped
 

@@ -107,6 +107,19 @@ def test_wrong_usage_exits_2(kit_user: KitUser, words: list[str], said: str) -> 
 
 
 @pytest.mark.parametrize(
+    "words",
+    [["--json", "-q", "overlays"], ["--kit", str(KIT), "--json", "overlays"], [f"--kit={KIT}", "overlays", "--json"]],
+)  # fmt: skip
+def test_common_options_may_stand_before_the_verb(kit_user: KitUser, words: list[str]) -> None:
+    assert kit_user.run(*words).stdout == kit_user.run("overlays", "--json").stdout
+
+
+def test_common_options_without_a_verb(kit_user: KitUser) -> None:
+    done = kit_user.run("--json")
+    assert (done.returncode, "required: COMMAND" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
     ("variable", "value", "words", "said"),
     [
         ("KITCTL_PORT", "abc", ["plan", "cpu-demo"], "which --port refuses"),

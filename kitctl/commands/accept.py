@@ -18,6 +18,7 @@ from kitctl.commands.accept_session import (
 from kitctl.commands.argument_types import positive, positive_number, some_seconds, stream_counts, temperature
 from kitctl.commands.bench_options import dataset_of, endpoints
 from kitctl.commands.server_choice import add_server_arguments, choose_server, other_server
+from kitctl.commands.stack_death import telling_death
 from kitctl.edge.files import require_folder, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
@@ -78,10 +79,11 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     require_results(args.without, vars(args)["with"])
     server = choose_server(args)
     dataset = dataset_of(args.dataset)
-    points = measure_acceptance(server, dataset, args, context)
     parity = None
-    if args.parity:
-        parity = measure_parity(server, other_server(args.parity, args), dataset, args, context)
+    with telling_death(server):
+        points = measure_acceptance(server, dataset, args, context)
+        if args.parity:
+            parity = measure_parity(server, other_server(args.parity, args), dataset, args, context)
     drafted = vars(args)["with"]
     model = model_from_files(args.without, drafted, points[0]) if args.without and drafted else None
     predicted = prediction_from_file(args.without, points[0]) if args.without and model is None else {}

@@ -191,9 +191,16 @@ def _parity_failed(record: Record) -> KitError:
     )
 
 
-def require_results(*files: str | None) -> None:
+def require_results(without: str | None, drafted: str | None) -> None:
     """Read what the speed-up model will need, before a server is loaded for it. Raises KitError (exit 2)."""
-    for file in files:
+    if drafted and not without:
+        raise KitError(
+            "no-baseline",
+            "the speed-up model needs a sweep without drafter beside the one with it",
+            remedy="give --without FILE too, a result of 'kitctl bench' on the stack without drafter",
+            exit_code=Exit.USAGE,
+        )
+    for file in (without, drafted):
         if file:
             read_result(file, read_text(file))
 

@@ -11,6 +11,7 @@ from kitctl.commands.bench_options import add_load_arguments, dataset_of, seed_f
 from kitctl.commands.bench_second import require_stack, second_opinion
 from kitctl.commands.bench_sweep import Sweep, run_sweep
 from kitctl.commands.server_choice import add_server_arguments, choose_server
+from kitctl.commands.stack_death import death_of, telling_death
 from kitctl.edge.files import require_folder
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
@@ -23,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Measure every point. Exit 9 when a point is invalid: its numbers are printed with the reasons."""
+    """Measure every point. Exit 9 when a point is invalid: its numbers are printed with the reasons.
+
+    Raises KitError (exit 7) for a stack that died meanwhile; whole repeats are in the result file all the same.
+    """
     require_folder(args.output)
     server = choose_server(args)
     asks_engine = vars(args)["with"] is not None
@@ -41,9 +45,13 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         resume=args.resume,
         label=args.label or server.label,
     )
-    points, path = run_sweep(sweep, context)
-    told = second_opinion(server, sweep, points, path, context) if asks_engine else ()
+    with telling_death(server):
+        points, path = run_sweep(sweep, context)
     failed = any(not point.valid for point in points)
+    death = death_of(server) if failed else None
+    if death is not None:
+        raise death
+    told = second_opinion(server, sweep, points, path, context) if asks_engine else ()
     return Result(
         data={"schema": "kitctl.bench/1", "file": path, "points": msgspec.to_builtins(points)},
         records=tuple(msgspec.to_builtins(point) for point in points),

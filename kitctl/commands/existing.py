@@ -36,6 +36,22 @@ def settle_existing(plan: Plan, args: argparse.Namespace, context: Context) -> R
     return None
 
 
+def foresee_existing(plan: Plan, args: argparse.Namespace) -> str:
+    """What ``up`` would do with the stack that is there, or is not: ``would-start``, ``already-up``,
+    ``would-wait`` (it loads), ``would-replace``.
+
+    Changes nothing. Raises KitError as ``settle_existing`` does.
+    """
+    container = running_container(plan.project)
+    if container is None or not container.is_running:
+        return "would-start"
+    if container.labels.get(f"{LABEL}.plan") == fingerprint(plan):
+        return "already-up" if _already_up(plan, container) else "would-wait"
+    if not args.replace:
+        raise _other_plan(plan, container, args)
+    return "would-replace"
+
+
 def _already_up(plan: Plan, container: ContainerState) -> Result | None:
     """Proof by one real answer; the record is not needed for it."""
     run = container.labels.get(f"{LABEL}.run", "")

@@ -30,7 +30,8 @@ def up_on_nodes(args: argparse.Namespace, context: Context) -> Result:
     """
     nodes = read_nodes(args.nodes)
     words = _words_by_node(nodes, args)
-    planned = run_on_all({n: (*w, "--dry-run", "--json") for n, w in words.items()}, say=_silent)
+    look = ("--dry-run", "--json") if args.dry_run else ("--dry-run", "--json", "--replace")
+    planned = run_on_all({n: (*w, *look) for n, w in words.items()}, say=_silent)
     refused = _refusal(planned, args.stack)
     if refused or args.dry_run:
         return refused or _result(

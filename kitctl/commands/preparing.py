@@ -25,17 +25,10 @@ def refused_result(plan: Plan) -> Result:
     return Result(data=up_json(plan, outcome="refused"), lines=lines, exit=Exit.REFUSED)
 
 
-def dry_run_result(plan: Plan) -> Result:
-    """What ``up`` would do: exit 3 when a finding blocks."""
-    from kitctl.finding import blocking
-
-    blocked = bool(blocking(plan.findings))
-    lines = (*finding_lines(plan.findings), f"{plan.stack.name}: {'refused' if blocked else 'would start'}")
-    return Result(
-        data=up_json(plan, outcome="refused" if blocked else "would-start"),
-        lines=lines,
-        exit=Exit.REFUSED if blocked else Exit.OK,
-    )
+def dry_run_result(plan: Plan, outcome: str) -> Result:
+    """What ``up`` would do, with all findings; ``outcome``: what would become of a stack that is there already."""
+    lines = (*finding_lines(plan.findings), f"{plan.stack.name}: {outcome.replace('-', ' ')}")
+    return Result(data=up_json(plan, outcome=outcome), lines=lines)
 
 
 def up_json(plan: Plan, *, outcome: str, **more: object) -> dict[str, object]:

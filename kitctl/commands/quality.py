@@ -21,6 +21,7 @@ from kitctl.commands.accept_session import ask_all
 from kitctl.commands.argument_types import positive, share, some_seconds, streams
 from kitctl.commands.question_sets import earlier_result, question_set
 from kitctl.commands.server_choice import add_server_arguments, choose_server
+from kitctl.commands.stack_death import telling_death
 from kitctl.edge.files import require_folder, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
@@ -76,7 +77,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         timeout_s=args.timeout_s,
     )
     context.say(f"{len(dataset.prompts)} questions, {args.concurrency} at a time")
-    records = ask_all(server, spec, dataset.prompts, streams=args.concurrency)
+    with telling_death(server):
+        records = ask_all(server, spec, dataset.prompts, streams=args.concurrency)
     answers = [score_answer(*pair) for pair in zip(dataset.prompts, records, strict=True)]
     change = change_between(answers_of(earlier), {a.id: a.correct for a in answers}) if earlier else None
     overall = score_of(answers)

@@ -68,10 +68,13 @@ def run(args: argparse.Namespace, context: Context) -> Result:
             context.say(line)
         require_engine()
         planned = without_own_port(planned)
-        if args.dry_run:
-            return with_image(dry_run_result(planned.plan), planned.plan)
         if blocking(planned.plan.findings):
             return refused_result(planned.plan)
+        if args.dry_run:
+            from kitctl.commands.existing import foresee_existing
+
+            outcome = foresee_existing(planned.plan, args)
+            return with_image(dry_run_result(planned.plan, outcome), planned.plan)
         from kitctl.commands.remedying import bring_up_remedied
 
         return bring_up_remedied(planned, args, context)

@@ -79,7 +79,8 @@ def _bad_url(url: str) -> KitError:
 def run_load(target: Target, load: Load, *, timeout_s: float, progress: Progress | None = None) -> LoadRun:
     """Send ``load`` to ``target`` and wait for its end. ``timeout_s``: silence after which a request is given up.
 
-    Raises KitError ``server-unreachable`` (exit 10) when no connection stands, ``load-client-died`` (exit 70).
+    Raises KitError ``server-unreachable`` (exit 10) when no connection stands, ``too-few-files`` (exit 3),
+    ``load-client-died`` (exit 70).
     """
     address = _resolve(target)
     with tempfile.TemporaryDirectory(prefix="kitctl-load-") as folder:
@@ -124,6 +125,16 @@ def unreachable(target: Target, why: str) -> KitError:
         evidence=(why,),
         remedy="start the server, or give its address with --url http://HOST:PORT",
         exit_code=Exit.UNREACHABLE,
+    )
+
+
+def _too_few_files(why: str) -> KitError:
+    return KitError(
+        "too-few-files",
+        "this host allows a process fewer open files than there are streams",
+        evidence=(why,),
+        remedy="raise the hard limit (ulimit -Hn, LimitNOFILE), or ask for fewer streams",
+        exit_code=Exit.REFUSED,
     )
 
 
@@ -183,6 +194,8 @@ def _drive(
             news = _hear(workers[number])
             if "unreachable" in news:
                 raise unreachable(target, news["unreachable"])
+            if "no-more-files" in news:
+                raise _too_few_files(news["no-more-files"])
         go_ns = time.monotonic_ns() + LEAD_NS
         for worker in workers:
             assert worker.stdin is not None

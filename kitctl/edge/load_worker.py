@@ -9,10 +9,12 @@ The log is read after the point (``kitctl.bench.event_log``).
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import heapq
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -361,6 +363,13 @@ def _raise_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
 
 
+def _raise_open_files() -> None:
+    """A stream is an open file: take as many as the host allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _tell(news: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(news) + "\n")
     sys.stdout.flush()
@@ -370,12 +379,14 @@ def main(job_path: str) -> None:
     """Read the job, connect, say so, wait for the start time on stdin, run, and say how it went."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _raise_priority()
+    _raise_open_files()
     job = json.loads(Path(job_path).read_text(encoding="utf-8"))
     worker = Worker(job, Path(job["blob"]).read_bytes())
     try:
         worker.connect_all()
     except OSError as refused:
-        _tell({"unreachable": str(refused)})
+        kind = "no-more-files" if refused.errno in (errno.EMFILE, errno.ENFILE) else "unreachable"
+        _tell({kind: str(refused)})
         return
     _tell({"ready": True})
     go = sys.stdin.readline()

@@ -46,6 +46,12 @@ def read_gpu_list(text: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
+def require_gpu_list(wanted: str | None) -> None:
+    """Raises KitError ``bad-gpus`` (exit 2) for a ``--gpus`` that is no list, though no GPU will be reserved."""
+    if wanted is not None and wanted != "all":
+        read_gpu_list(wanted)
+
+
 def choose_gpus(facts: HostFacts, *, wanted: str | None, count: int) -> GpuChoice:
     """The GPUs for a stack that uses ``count``: those the user named, else the closest free ones of one model.
 

@@ -10,7 +10,7 @@ from kitctl.host.facts import HostFacts
 from kitctl.kit.catalog import pick_named_overlay
 from kitctl.kit.overlay import Overlay
 from kitctl.kit.stack import Stack
-from kitctl.plan.gpu_choice import GpuChoice, choose_gpus
+from kitctl.plan.gpu_choice import GpuChoice, choose_gpus, require_gpu_list
 from kitctl.plan.overlay_choice import choose_overlay
 from kitctl.plan.rank import gpus_here
 from kitctl.plan.rehearsal import fixed_overlay, stack_wants_gpus
@@ -42,6 +42,7 @@ def place_stack(
     addons = tuple(pick_named_overlay(overlays, name) for name in request.addons)
     fixed = fixed_overlay(request, overlays, stage=stack.image.stage)
     if fixed is not None and not stack_wants_gpus(request, overlays, stage=stack.image.stage):
+        require_gpu_list(request.gpus)
         reason = "--rehearse" if request.rehearse else f"image stage {stack.image.stage}"
         reason = "--overlay" if request.overlay else reason
         return Placement(

@@ -1,7 +1,7 @@
 """How far do load clients distort what they measure, and what does a chunk cost them? Run by hand, machine idle.
 
     PYTHONPATH=tests python tests/benchmarks/bench_client.py [--streams 64,256] [--aiperf PATH]
-        [--sglang-image IMAGE --model-dir DIR]
+        [--sglang-image IMAGE --model-dir DIR] [--vllm PYTHON endpoint_request_func.py]
 
 A server of exactly known rate (two processes, time to first token 200 ms, then 30 chunks/s) is measured by each client
 in a closed loop of 2 requests a stream, 150 tokens each, all started at once. Whole-run throughput is compared with
@@ -120,6 +120,20 @@ def aiperf(program: str, model_dir: str) -> Client:
     return run
 
 
+def vllm(python: str, function: str) -> Client:
+    """vLLM's request function, completions endpoint, under an interpreter that has aiohttp."""
+    loop = Path(__file__).parent / "vllm_client.py"
+
+    def run(server: Running, streams: int, tokens: int) -> Seen:
+        counts = (str(streams), str(streams * ROUNDS), str(tokens))
+        argv = ["nice", "-n", "-10", python, loop, function, server.url, *counts]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout)
+        return Seen(found["output_tokens_per_s"], found["ttft_ms"], found["cpu_s"])
+
+    return run
+
+
 def truth_of(server: Running, tokens: int) -> tuple[float, float]:
     """The same two figures by the server's own stamps, of requests of this length only."""
     rows = [row for row in server.truth() if row[3] == tokens]
@@ -146,6 +160,7 @@ def main() -> None:
     parser.add_argument("--streams", default="64,256")
     parser.add_argument("--sglang-image")
     parser.add_argument("--aiperf")
+    parser.add_argument("--vllm", nargs=2, metavar=("PYTHON", "FILE"))
     parser.add_argument("--model-dir", default="")
     args = parser.parse_args()
     clients: dict[str, Client] = {"kitctl": own}
@@ -153,6 +168,8 @@ def main() -> None:
         clients["sglang.benchmark.serving, native"] = bench_serving(args.sglang_image, args.model_dir)
     if args.aiperf:
         clients["aiperf, chat"] = aiperf(args.aiperf, args.model_dir)
+    if args.vllm:
+        clients["vLLM's request function, completions"] = vllm(*args.vllm)
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     print("| client | streams | throughput against the truth | TTFT ms (truth) | CPU us a chunk |")
     print("|---|---:|---:|---:|---:|")

@@ -10,7 +10,7 @@ from kitctl_process import KitUser
 from stub_speed.image import speed_image
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
-# The bests lie off the grid, so no two settings are as fast: with ties it is noise that decides whether an arm is stopped.
+# The bests lie off the grid, so no two settings are as fast: noise alone would decide between such.
 SURFACE = '{"--chunked-prefill-size": [4500, 1.0], "--max-running-requests": [20, 1.0]}'
 TRIALS = 10
 

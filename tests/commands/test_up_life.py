@@ -154,11 +154,23 @@ def test_up_again_changes_nothing(served: Served) -> None:
     assert (again["outcome"], again["run"], after) == ("already-up", served.printed["run"], before)
 
 
-def test_up_by_another_plan_is_refused_with_the_difference(served: Served) -> None:
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [
+        ((), "already-up"),
+        (("--set", "engine.max_running_requests=7", "--replace"), "would-replace"),
+    ],
+)
+def test_a_dry_run_foresees_what_is_there(served: Served, more: tuple[str, ...], outcome: str) -> None:
+    assert served.user.json(*served.user.up("--dry-run", *more))["outcome"] == outcome
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_up_by_another_plan_is_refused_with_the_difference(served: Served, dry: tuple[str, ...]) -> None:
     words = ("up", *served.words, "--port", "1234", "--set", "engine.max_running_requests=7")
-    done = served.user.run(*words)
+    done = served.user.run(*words, *dry)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.splitlines() == [
+    assert done.stderr.replace(" --dry-run", "").splitlines() == [
         "kitctl: cpu-demo runs by another plan (other-plan-up)",
         "  seen: argv --max-running-requests: 16 -> 7",
         f"  seen: published: 127.0.0.1:{served.user.port} -> 127.0.0.1:1234",

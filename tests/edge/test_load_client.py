@@ -42,7 +42,10 @@ def calm() -> bool:
     return os.environ.get("KITCTL_CALM") == "1"
 
 
-@pytest.mark.parametrize(("streams", "ramp_s"), [(1, 0.0), (64, 1.0), (64, 0.0), (256, 1.0), (600, 1.0)])
+@pytest.mark.parametrize(
+    ("streams", "ramp_s"),
+    [(1, 0.0), (64, 1.0), (64, 0.0), (256, 1.0), (512, 1.0), (512, 0.0), (600, 1.0)],
+)
 def test_time_to_first_token_is_the_servers(streams: int, ramp_s: float) -> None:
     """Compared with the server's own stamps."""
     with rate_server(Behaviour(ttft_ms=300, step_ms=33.3), processes=2) as server:
