@@ -7,6 +7,7 @@ a block at once. A server that counts only at the end has its total spread evenl
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -67,8 +68,9 @@ _DECODER = msgspec.json.Decoder(Chunk)
 class Record:
     """One request's outcome. Times in ns; ``steps``: (arrival, tokens), one for each moment at which tokens came.
 
-    ``error``: a short kind (``http-500``, ``timeout``, ``connection``, ``stream-error``, ``incomplete``,
-    ``bad-answer``), ``None`` when the answer is whole. ``output_tokens`` ``None``: the server did not say.
+    ``error``: a short kind (``http-500``, ``timeout``, ``connection``, ``open-files``: this host allows no further one,
+    ``stream-error``, ``incomplete``, ``bad-answer``), ``None`` when the answer is whole. ``output_tokens`` ``None``:
+    the server did not say.
     """
 
     request: int
@@ -128,9 +130,14 @@ def _record(exchange: Exchange) -> Record:
         return _failed(base, f"http-{answer.status}", answer.body[:300].decode("utf-8", "replace"))
     found = _from_answer(base, answer) if answer is not None else base
     if exchange.lost is not None:
-        kind = "timeout" if exchange.lost.startswith("timeout") else "connection"
-        return _failed(found, kind, exchange.lost)
+        return _failed(found, _kind_of(exchange.lost), exchange.lost)
     return found
+
+
+def _kind_of(lost: str) -> str:
+    if lost.startswith(f"[Errno {errno.EMFILE}]"):
+        return "open-files"
+    return "timeout" if lost.startswith("timeout") else "connection"
 
 
 def _failed(record: Record, kind: str, detail: str) -> Record:

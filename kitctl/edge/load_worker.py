@@ -137,7 +137,11 @@ class Worker:
     def _reconnect(self, stream: Stream) -> None:
         """Begin to connect anew without waiting; the request goes out once the connection stands."""
         family = socket.AF_INET6 if ":" in self.address[0] else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as refused:
+            self._finish(stream, time.monotonic_ns(), str(refused))
+            return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
         sock.connect_ex(self.address)

@@ -86,6 +86,24 @@ def test_known_rate(tokens_per_chunk: int, usage: str) -> None:
         assert set(point["ttft_ms"]) >= {"mean", "p50", "p90", "p99"}
 
 
+@pytest.mark.parametrize(
+    ("files", "load", "code"),
+    [(40, ("--concurrency", "64"), "too-few-files"), (100, ("--rate", "400", "--requests", "1"), None)],
+)
+def test_fewer_open_files_than_streams(files: int, load: tuple[str, ...], code: str | None) -> None:
+    """A closed loop is refused; an open one, which opens as it goes, tells what it could not send."""
+    script = f'ulimit -n {files}; exec {sys.executable} -m kitctl bench --model demo --json -q "$@"'
+    with rate_server(Behaviour(ttft_ms=600, step_ms=20)) as server:
+        short = ("--url", server.url, "--repeats", "1", "--output-tokens", "8")
+        argv = ("sh", "-c", script, "sh", *short, *load)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    if code is None:
+        assert done.returncode == 9, done.stderr
+        assert "(open-files x" in done.stdout
+    else:
+        assert (done.returncode, json.loads(done.stdout)["code"]) == (3, code)
+
+
 def test_early_stop_counts_what_was_sent() -> None:
     behaviour = Behaviour(ttft_ms=100, step_ms=20, stop_at=10)
     with rate_server(behaviour) as server:
