@@ -45,7 +45,9 @@ COMMANDS: dict[str, Command] = {
     "diagnose": Command(
         "kitctl.commands.diagnose", "name the failure in a log or of a stack, with evidence and remedy"
     ),
-    "runs": Command("kitctl.commands.runs", "run records: what was up, by which plan, and how it ended"),
+    "runs": Command(
+        "kitctl.commands.runs", "run records (list, show, diff): what was up, by which plan, how it ended"
+    ),
     "watch": Command("kitctl.commands.watch", "report a stack's changes of state as they come"),
     "ps": Command("kitctl.commands.ps", "list the stacks on this engine"),
     "status": Command("kitctl.commands.status", "tell the truth about one stack"),
@@ -113,7 +115,8 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kitctl",
         description="Serve the largest open models on your own GPUs, reproducibly.",
-        epilog="Every option has a KITCTL_* variable (--store: KITCTL_STORE). See 'kitctl COMMAND --help'.",
+        epilog="Every option has a KITCTL_* variable (--store: KITCTL_STORE). See 'kitctl COMMAND --help'. "
+        "--json, --quiet, --kit and --host may stand before COMMAND, too.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kitctl {__version__}")
@@ -125,6 +128,13 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
             importlib.import_module(command.module).add_arguments(verb)
             _add_common_below(verb)
     return parser
+
+
+def _verb_parser(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentParser:
+    """The parser of a verb, whose usage a person wants to see who used it wrongly."""
+    verbs = next(one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    found: argparse.ArgumentParser = verbs.choices[verb]
+    return found
 
 
 def _add_common(parser: argparse.ArgumentParser, **default: Any) -> None:
@@ -203,7 +213,10 @@ def _run(words: list[str]) -> int:
     parser = build_parser(chosen)
     if chosen in COMMANDS:
         apply_environment(parser, chosen)
-    args = parser.parse_args(own)
+    args, left = parser.parse_known_args(own)
+    if left:
+        unknown = [word for word in left if word.startswith("-")] or left
+        _verb_parser(parser, args.command).error(f"unrecognized arguments: {' '.join(unknown)}")
     args.engine_flags = passed
     args.words = tuple(own)
     place_carried(args)

@@ -36,22 +36,28 @@ class Forecast:
 
 
 BY_PLAN = "the plan's estimate"
+BY_GUESS = "a guess, for nothing like it was started here yet"
 
 
 def load_time(*, expected_s: float | None, last_s: float | None) -> LoadTime:
-    """Seconds from start to answer, before anything ran: as the last run on this host, or as the plan expects."""
+    """Seconds from start to answer, before anything ran: as the last run on this host, or as the plan expects.
+
+    Where neither says anything: what a first start may take with all its compiling.
+    """
     if last_s is not None:
         return LoadTime(seconds=last_s, by="the last load on this host")
-    return LoadTime(seconds=FIRST_START_S if expected_s is None else expected_s, by=BY_PLAN)
+    if expected_s is not None:
+        return LoadTime(seconds=expected_s, by=BY_PLAN)
+    return LoadTime(seconds=FIRST_START_S, by=BY_GUESS)
 
 
 def load_time_now(before: LoadTime, *, state: State, arm: str) -> LoadTime:
-    """The same in the light of this campaign's own loads: the arm's, or any arm's where the plan alone spoke."""
+    """The same in the light of this campaign's own loads: the arm's, or any arm's where no start spoke yet."""
     mine = [up.seconds for up in state.ups.get(arm, ()) if up.outcome == "ready"]
     if mine:
         return LoadTime(seconds=median(mine), by="this campaign")
     others = [up.seconds for ups in state.ups.values() for up in ups if up.outcome == "ready"]
-    if others and before.by == BY_PLAN:
+    if others and before.by in (BY_PLAN, BY_GUESS):
         return LoadTime(seconds=median(others), by="other stacks of this campaign")
     return before
 

@@ -58,12 +58,14 @@ def store_of(args: argparse.Namespace) -> str:
     return store_at(args.store)
 
 
-def proven_entries(locks: Locks, names: list[str], *, context: Context) -> tuple[ModelEntry, ...]:
+def proven_entries(
+    locks: Locks, names: list[str], *, context: Context, may_be_none: bool = False
+) -> tuple[ModelEntry, ...]:
     """The named entries, without names all; says which have no files to prove.
 
     Raises KitError ``model-unknown`` (exit 2), ``model-unlocked`` (exit 5).
     """
-    proven, others = choose_entries(locks.merged, names)
+    proven, others = choose_entries(locks.merged, names, may_be_none=may_be_none)
     for entry in others:
         context.say(f"{entry.repo}: {entry.state}, left out")
     return proven

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Exit 0 when all named models are whole, 5 when one is not. Raises KitError as ``models pull`` does."""
     settings = transfer_settings(args, context)
-    entries = proven_entries(read_locks(context.kit_dir), args.models, context=context)
+    entries = proven_entries(read_locks(context.kit_dir), args.models, context=context, may_be_none=True)
     checked = [_check(entry, args, settings=settings, context=context) for entry in entries]
     if not args.models and any(one.place.is_there for one in checked):
         for one in checked:
@@ -51,7 +51,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     exit_code = Exit.OK if all(one.ok for one in checked) else Exit.FETCH
     reports = [one.report for one in checked]
     data = verify_json(reports, store=store_of(args), level=level)
-    return Result(data=data, lines=verify_lines(reports), exit=exit_code)
+    lines = verify_lines(reports) if reports else ("nothing is locked, so nothing can be proven",)
+    return Result(data=data, lines=lines, exit=exit_code)
 
 
 def _check(

@@ -32,6 +32,7 @@ from kitctl.edge.campaign_files import campaign_folder, has_journal, journal_pat
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.journal import JournalFile
 from kitctl.edge.locks import project_lock
+from kitctl.edge.optimizer import require_optimizer
 from kitctl.edge.package_data import package_text
 from kitctl.edge.signals import outlive_terminal
 from kitctl.errors import Exit, KitError
@@ -68,6 +69,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     """Search, or go on with a search that was interrupted. Exit 3 when the stack as it is cannot run."""
     outlive_terminal()
     require_engine()
+    require_optimizer()
     name = args.name or f"tune-{args.stack}"
     folder = campaign_folder(name, kind="searches")
     with project_lock(f"search-{name}", verb=f"tune {args.stack}"):

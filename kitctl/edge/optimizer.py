@@ -69,6 +69,11 @@ class Optimizer:
         return {path: self._space[path].index(value) for path, value in settings.items()}
 
 
+def require_optimizer() -> None:
+    """Raises KitError ``no-optimizer`` (exit 2) when the library is not installed."""
+    _optuna()
+
+
 def _optuna() -> Any:
     import warnings
 

@@ -252,16 +252,16 @@ def require_proven(entry: ModelEntry) -> None:
 
 
 def choose_entries(
-    lock: ModelsLock, names: Sequence[str]
+    lock: ModelsLock, names: Sequence[str], *, may_be_none: bool
 ) -> tuple[tuple[ModelEntry, ...], tuple[ModelEntry, ...]]:
     """The entries meant by ``names`` (none: all) that have proven files, and those that have none.
 
     Raises KitError ``model-unknown`` (exit 2); ``model-unlocked`` (exit 5) for a reconstructed entry that is
-    named, or when nothing at all is proven.
+    named, or when nothing at all is proven and something must be.
     """
     chosen = [find_entry(lock, name) for name in dict.fromkeys(names)] if names else list(lock.models)
     proven = tuple(entry for entry in chosen if entry.is_proven)
-    if names or not proven:
+    if names or not (proven or may_be_none):
         for entry in chosen:
             require_proven(entry)
     return proven, tuple(entry for entry in chosen if not entry.is_proven)

@@ -34,7 +34,10 @@ class Drain:
         if not was_killed:
             return None
         left = _requests(self.left) if self.left else "whatever was in flight"
-        return f"it did not end within {self.grace_s} s and was killed; {left} may be lost"
+        return (
+            f"it did not end within {self.grace_s} s and was killed; {left} may be lost"
+            " (SGLang takes new requests to its end: stop the load first)"
+        )
 
 
 def _requests(count: int) -> str:

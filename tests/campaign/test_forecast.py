@@ -38,10 +38,12 @@ def test_measured_works_stand_for_those_like_them() -> None:
 def test_load_times_come_from_this_campaign_when_it_has_seen_one() -> None:
     by_plan = load_time(expected_s=1200.0, last_s=None)
     assert by_plan == LoadTime(seconds=1200.0, by="the plan's estimate")
-    assert load_time(expected_s=None, last_s=None).seconds == 900.0
+    guessed = load_time(expected_s=None, last_s=None)
+    assert guessed == LoadTime(seconds=900.0, by="a guess, for nothing like it was started here yet")
     state = fold(entries_of([BEGUN, up_of("ep4", seconds=300.0)]))
     assert load_time_now(by_plan, state=state, arm="ep4").by == "this campaign"
     assert load_time_now(by_plan, state=state, arm="tp8").seconds == 300.0
+    assert load_time_now(guessed, state=state, arm="tp8").seconds == 300.0
     assert load_time_now(LOADS["tp8"], state=state, arm="tp8") == LOADS["tp8"]
 
 

@@ -146,6 +146,14 @@ def test_verify_without_a_name_takes_what_the_store_has(world: World) -> None:
     assert (done.code, [model["name"] for model in done.data["models"]]) == (0, [TINY])  # type: ignore[union-attr]
 
 
+def test_verify_without_a_name_where_nothing_is_locked(world: World) -> None:
+    lock = world.root / "kit" / "models.lock"
+    lock.write_text('version = 1\n\n[models."org/big"]\nstate = "reconstructed"\n')
+    done = world.run("verify", "--store", str(world.store))
+    assert (done.code, done.out) == (0, "nothing is locked, so nothing can be proven\n")
+    assert world.run("verify", "org/big", "--store", str(world.store)).code == 5
+
+
 def test_list_says_what_is_there(world: World) -> None:
     (model,) = world.run("list", "--store", str(world.store), "--json").data["models"]  # type: ignore[misc]
     size = sum(map(len, world.hub.repos[TINY].files.values()))
