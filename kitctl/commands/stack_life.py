@@ -65,6 +65,8 @@ def _changes(report: Report, seat: _Seat) -> Iterator[tuple[Change, ContainerSta
         if container is None or (container.started_at == seat.known and not container.is_running):
             if container is None and seat.state is not StackState.ABSENT:
                 yield Change(before=seat.state, after=StackState.ABSENT, why="the container is gone"), None
+            if container is None and seat.known is None:
+                report.say(f"{report.project} is not up{'' if report.once else '; waiting until it is'}")
             if report.once:
                 return
             wait_for_container(report.project, seat.known)

@@ -43,6 +43,12 @@ def test_lines_for_a_person(served: KitUser) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_stack_that_is_not_up_is_told(kit_user: KitUser) -> None:
+    done = kit_user.run("watch", "cpu-demo", "--name", kit_user.name, "--once")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"kitctl-cpu-demo--{kit_user.name} is not up\n"
+
+
 def test_the_hook_gets_each_change_as_the_json_that_is_printed(served: KitUser) -> None:
     place = served.home / "changes"
     done = kill_when_ready(served, "--json", "--exec", f"/bin/sh -c 'cat >> {place}; echo >> {place}'")
