@@ -3,10 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 LEAST, MOST = 1e-9, 1e12
 _UNBOUND = frozenset({"seed", "client", "health", "gpu", "server", "server_counter_difference", "late_ms"})
+
+
+class _Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase of a start, as far as the page draws it."""
+
+    name: str
+    seconds: Annotated[float, msgspec.Meta(ge=0, lt=MOST)]
+
+
+class _Taken(msgspec.Struct, frozen=True, kw_only=True):
+    histogram: tuple[Annotated[int, msgspec.Meta(ge=0, lt=int(MOST))], ...]
+
+
+class _Acceptance(msgspec.Struct, frozen=True, kw_only=True):
+    points: tuple[_Taken, ...] = ()
+
+
+def wrong_acceptance(tree: Mapping[str, Any]) -> str | None:
+    """What is wrong with the part of a result of kitctl accept that the page draws."""
+    return _unlike(tree, _Acceptance)
+
+
+def wrong_phases(run_record: Mapping[str, Any] | None) -> str | None:
+    """What is wrong with the phases of a head's run record."""
+    return _unlike((run_record or {}).get("phases") or [], tuple[_Phase, ...])
+
+
+def _unlike(tree: Any, kind: Any) -> str | None:
+    try:
+        msgspec.convert(tree, kind)
+    except msgspec.ValidationError as wrong:
+        return str(wrong)
+    return None
 
 
 def wrong_figure(line: Mapping[str, Any]) -> str | None:

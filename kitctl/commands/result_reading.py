@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.bench_serving import is_bench_serving, read_bench_serving
-from kitctl.bench.figures import wrong_figure
+from kitctl.bench.figures import wrong_acceptance, wrong_figure, wrong_phases
 from kitctl.bench.results import RUN_SCHEMA, ResultFile, named_apart, read_results
 from kitctl.edge.files import read_text
 from kitctl.edge.package_data import package_text
@@ -33,6 +33,8 @@ def read_all(names: Sequence[str]) -> tuple[tuple[ResultFile, ...], tuple[dict[s
         text = package_text("published/reference.jsonl") if name == PUBLISHED else read_text(name)
         whole = _object(text)
         if whole.get("schema") == _ACCEPTANCE:
+            if wrong := wrong_acceptance(whole):
+                raise _bad(name, wrong)
             acceptances.append(whole)
         elif is_bench_serving(text):
             allowed = tomllib.loads(package_text("bench_settings.toml"))["server_info"]
@@ -57,7 +59,7 @@ def _own_results(name: str, text: str, whole: dict[str, Any]) -> tuple[ResultFil
         raise _bad(name, f"it is what {kind} wrote ({schema}), which compare does not take")
     _require_figures(name, text)
     try:
-        return read_results(name, text)
+        found = read_results(name, text)
     except KitError as broken:
         raise KitError(
             broken.code,
@@ -66,6 +68,9 @@ def _own_results(name: str, text: str, whole: dict[str, Any]) -> tuple[ResultFil
             remedy=f"give {TAKEN}",
             exit_code=broken.exit_code,
         ) from broken
+    if wrong := next(filter(None, (wrong_phases(one.head.run_record) for one in found)), None):
+        raise _bad(name, f"run_record.phases: {wrong}")
+    return found
 
 
 def _require_figures(name: str, text: str) -> None:

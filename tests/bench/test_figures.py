@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitctl.bench.bench_serving import read_bench_serving
-from kitctl.bench.figures import wrong_figure, wrong_import
+from kitctl.bench.figures import wrong_acceptance, wrong_figure, wrong_import, wrong_phases
 from kitctl.errors import KitError
 
 CASES = Path(__file__).parent.parent / "cases" / "bench"
@@ -50,3 +50,17 @@ def test_imported_lines(fields: dict[str, Any], wrong: str | None) -> None:
 def test_imported_line_is_named(line: str) -> None:
     with pytest.raises(KitError, match="x is not a result of bench_serving: line 2: "):
         read_bench_serving("x", f"{json.dumps(IMPORTED)}\n{line}\n", allowed=())
+
+
+@pytest.mark.parametrize(
+    "points", [{"a": 1}, [3], [{}], [{"histogram": None}], [{"histogram": [1, "x"]}], [{"histogram": [-1]}]]
+)
+def test_acceptance_that_cannot_be_drawn(points: Any) -> None:
+    assert wrong_acceptance({"points": points}) is not None
+    assert wrong_acceptance({"points": [{"histogram": [1, 2], "more": 3}]}) is None
+
+
+@pytest.mark.parametrize("phases", [{"a": 1}, [3], [{}], [{"name": "x", "seconds": -5}]])
+def test_phases_that_cannot_be_drawn(phases: Any) -> None:
+    assert wrong_phases({"phases": phases}) is not None
+    assert wrong_phases({"phases": [{"name": "x", "seconds": 5}]}) is wrong_phases(None) is None

@@ -215,3 +215,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ):
         exit_code, text = compare(str(tmp_path / name), "--json")
         assert (exit_code, words in json.loads(text)["cause"]) == (2, True)
+
+
+def test_acceptance_and_phases_that_cannot_be_drawn(tmp_path: Path) -> None:
+    own, accept, page = (
+        write(tmp_path / "a.jsonl", "a", {1: 1.0}),
+        tmp_path / "accept.json",
+        str(tmp_path / "p"),
+    )
+    accept.write_text('{"schema": "kitctl.accept/1", "points": [{"histogram": null}]}')
+    assert compare(own, str(accept), "--html", page)[0] == 2
+    (tmp_path / "b.jsonl").write_text(line_of(Head(label="b", run_record={"phases": [{}]})) + "\n")
+    assert compare(str(tmp_path / "b.jsonl"), "--html", page)[0] == 2
