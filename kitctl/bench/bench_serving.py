@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kitctl.bench.figures import wrong_import
 from kitctl.bench.points import Point
 from kitctl.bench.results import Head, ResultFile, pick_settings
 from kitctl.bench.statistics import Spread, interval_of, mean
@@ -47,15 +48,17 @@ def is_bench_serving(text: str) -> bool:
 def read_bench_serving(name: str, text: str, *, allowed: Sequence[str]) -> ResultFile:
     """All lines as one result; lines of the same concurrency are repeats. Raises KitError ``bad-result`` (exit 2)."""
     try:
-        entries: list[dict[str, Any]] = [parse_json(line) for line in text.splitlines() if line.strip()]
+        entries: list[dict[str, Any]] = [
+            _entry(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()
+        ]
         groups: dict[tuple[int | None, float | None], list[dict[str, Any]]] = {}
         for entry in entries:
             groups.setdefault(_load(entry), []).append(entry)
         points = tuple(_point(load, group) for load, group in groups.items())
-    except (ValueError, KeyError, TypeError) as broken:
+    except (ValueError, KeyError, TypeError, AttributeError) as broken:
         raise KitError(
             "bad-result",
-            f"{name} is not a result of bench_serving: {broken!r}",
+            f"{name} is not a result of bench_serving: {broken if type(broken) is ValueError else repr(broken)}",
             remedy="give the file that --output-file of sglang.benchmark.serving wrote",
             exit_code=Exit.USAGE,
         ) from broken
@@ -68,6 +71,15 @@ def read_bench_serving(name: str, text: str, *, allowed: Sequence[str]) -> Resul
     )
     order = sorted(points, key=lambda point: (point.concurrency is None, point.concurrency or 0))
     return ResultFile(head=head, points=tuple(order))
+
+
+def _entry(number: int, line: str) -> dict[str, Any]:
+    """One line. Raises ValueError that names the line when it holds no object, or a figure that cannot be."""
+    entry = parse_json(line)
+    wrong = wrong_import(entry) if isinstance(entry, dict) else "it is no object"
+    if wrong:
+        raise ValueError(f"line {number}: {wrong}")
+    return dict(entry)
 
 
 def _load(entry: dict[str, Any]) -> tuple[int | None, float | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +32,7 @@ class Verdict(StrEnum):
 
 
 Load = tuple[int | None, float | None]
+MOST_ERROR = 50.0
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +104,7 @@ def _difference(base: ResultFile, other: ResultFile, load: Load, metric: Metric)
     interval = None
     if old_interval is not None and new_interval is not None:
         error = math.hypot(_half_width(old_interval) / old, _half_width(new_interval) / new)
+        error = min(error, MOST_ERROR)
         ratio = new / old
         interval = (ratio * math.exp(-error) - 1, ratio * math.exp(error) - 1)
     return Difference(
@@ -210,10 +212,10 @@ def comparability(results: Sequence[ResultFile]) -> tuple[Finding, ...]:
 def comparison_data(
     results: Sequence[ResultFile],
     found: Sequence[Difference],
-    failed: Sequence[Difference],
-    gate: float | None,
+    notes: Sequence[Finding],
+    gate: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The versioned object that ``kitctl compare --json`` prints."""
+    """The versioned object that ``kitctl compare --json`` prints. ``gate``: what ``gate_data`` makes."""
     return {
         "schema": "kitctl.compare/1",
         "results": [
@@ -222,5 +224,6 @@ def comparison_data(
         ],
         "differences": msgspec.to_builtins(found),
         "winners": msgspec.to_builtins(winners(results)),
-        "gate": {"limit": gate, "failed": msgspec.to_builtins(failed)},
+        "notes": msgspec.to_builtins(notes),
+        "gate": gate,
     }

@@ -10,19 +10,26 @@ from kitctl.bench.compare import Difference, Metric, differences, loads_of, poin
 from kitctl.bench.points import Point
 from kitctl.bench.results import ResultFile
 from kitctl.bench.svg import DASHES, MARKERS, Curve, Mark, bar_plot, line_plot, marker, span_plot
-from kitctl.bench.tables import hole_lines, load_label, winner_lines
+from kitctl.bench.tables import hole_lines, load_label, note_line, winner_lines
+from kitctl.finding import Finding
 
 Pick = Callable[[Point], float | None]
 
 
 def page(
-    results: Sequence[ResultFile], *, css: str, acceptances: Sequence[Mapping[str, Any]] = (), made_by: str
+    results: Sequence[ResultFile],
+    *,
+    css: str,
+    acceptances: Sequence[Mapping[str, Any]] = (),
+    notes: Sequence[Finding] = (),
+    made_by: str,
 ) -> str:
-    """The whole page. ``acceptances``: objects that ``kitctl accept --json`` printed."""
+    """The whole page. ``acceptances``: what ``kitctl accept --json`` printed; ``notes``: what else differs."""
     names = ", ".join(escape(result.head.label) for result in results)
     body = [
         "<h1>Throughput and latency over concurrency</h1>",
         f'<p class="soft">{names} · {escape(made_by)}</p>',
+        *_notes(notes),
         *result_sections(results, acceptances=acceptances),
     ]
     return document(f"kitctl: {names}", body, css=css)
@@ -238,6 +245,13 @@ def _remarks(results: Sequence[ResultFile]) -> Iterable[str]:
     if lines:
         yield "<h2>Remarks</h2><ul>"
         yield from (f"<li>{escape(line)}</li>" for line in lines)
+        yield "</ul>"
+
+
+def _notes(notes: Sequence[Finding]) -> Iterable[str]:
+    if notes:
+        yield "<ul>"
+        yield from (f"<li>{escape(note_line(note))}</li>" for note in notes)
         yield "</ul>"
 
 

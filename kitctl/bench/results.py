@@ -71,7 +71,8 @@ def read_results(name: str, text: str) -> tuple[ResultFile, ...]:
             _take(found, line)
         except (msgspec.DecodeError, AttributeError, IndexError) as broken:
             if number < len(lines) or not found:
-                raise _bad(name, f"line {number}: {broken}") from broken
+                why = "it stands before any head line" if isinstance(broken, IndexError) else broken
+                raise _bad(name, f"line {number}: {why}") from broken
     if not found:
         raise _bad(name, "it has no head line")
     return tuple(_result(*parts) for parts in found)

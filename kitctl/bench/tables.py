@@ -6,9 +6,11 @@ import csv
 from collections.abc import Iterable, Sequence
 
 from kitctl.bench.compare import Band, Difference, Load, Metric, Verdict, loads_of, point_at, winners
+from kitctl.bench.gate import Gate
 from kitctl.bench.points import Point
 from kitctl.bench.results import ResultFile
-from kitctl.bench.text_report import number
+from kitctl.bench.text_report import TWO_REPEATS, is_wide, number
+from kitctl.finding import Finding, finding_lines
 
 
 def load_label(load: Load) -> str:
@@ -58,6 +60,14 @@ def hole_lines(results: Sequence[ResultFile]) -> Iterable[str]:
             yield from (f"{where}: INVALID {reason}" for reason in point.invalid_reasons)
             if result.head.kind == "published":
                 yield from (f"{where}: {note}" for note in point.notes)
+
+
+def wide_lines(results: Sequence[ResultFile]) -> Iterable[str]:
+    """Where two repeats gave an interval that says little."""
+    for result in results:
+        wide = [load_label((p.concurrency, p.request_rate)) for p in result.points if is_wide(p)]
+        if wide:
+            yield f"{result.head.label} {', '.join(wide)}: {TWO_REPEATS}"
 
 
 def difference_lines(found: Sequence[Difference], metric: Metric = Metric.THROUGHPUT) -> Iterable[str]:
@@ -144,12 +154,41 @@ def agreement_line(point: Point, other: ResultFile) -> str:
 
 
 def comparison_text(
-    results: Sequence[ResultFile], found: Sequence[Difference], *, as_markdown: bool, as_csv: bool
+    results: Sequence[ResultFile],
+    found: Sequence[Difference],
+    notes: Sequence[Finding],
+    *,
+    as_markdown: bool,
 ) -> Sequence[str]:
-    """The comparison for a terminal, as Markdown, or all points as CSV."""
-    if as_csv:
-        return csv_lines(results)
+    """The comparison for a terminal or as Markdown. ``notes``: what else differs than the stack."""
     rows = throughput_rows(results)
     table = markdown_table(rows) if as_markdown else plain_table(rows)
-    remarks = [*winner_lines(winners(results)), *difference_lines(found), *hole_lines(results)]
-    return [*table, "", *(f"- {line}" if as_markdown else line for line in remarks)]
+    remarks = [
+        *winner_lines(winners(results)),
+        *difference_lines(found),
+        *hole_lines(results),
+        *wide_lines(results),
+    ]
+    if as_markdown:
+        return [*table, "", *(f"- {line}" for line in [*remarks, *map(note_line, notes)])]
+    return [*table, "", *remarks, *finding_lines(notes)]
+
+
+def note_line(note: Finding) -> str:
+    """A finding in one line, with what was seen and what to do."""
+    return f"{note.severity.upper()} {note.code}: {note.cause} ({'; '.join(note.evidence)}); {note.remedy}"
+
+
+def gate_lines(gate: Gate) -> Iterable[str]:
+    """What a gate judged, what failed it, and what it could not judge and why."""
+    loads = dict.fromkeys(load_label((one.concurrency, one.request_rate)) for one in gate.judged)
+    judged = f"judged at {', '.join(loads)}" if loads else "nothing was judged"
+    yield f"GATE {'passed' if gate.passed else 'FAILED'} (limit {gate.limit:.1%}): {judged}"
+    for metric in Metric:
+        yield from (f"GATE {line}" for line in difference_lines(gate.failed, metric))
+    for one in gate.not_judged:
+        where = load_label((one.concurrency, one.request_rate))
+        mark = " FAILED" if one.fails else ""
+        yield f"GATE{mark} {where}: {one.label}: {one.metric} not judged: {one.reason}"
+    yield from (f"GATE FAILED {label}: {metric} was judged at no load" for label, metric in gate.blind)
+    yield from (f"      do:   {remedy}" for remedy in dict.fromkeys(one.remedy for one in gate.not_judged))

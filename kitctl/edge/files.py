@@ -16,12 +16,24 @@ def read_text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as broken:
+        why, remedy = _why_unreadable(path, broken)
         raise KitError(
             "file-unreadable",
-            f"{path} cannot be read: {broken}",
-            remedy=f"check that {path} exists, is UTF-8 text and readable by you",
+            f"{path} cannot be read: {why}",
+            remedy=remedy,
             exit_code=Exit.USAGE,
         ) from broken
+
+
+def _why_unreadable(path: str, broken: OSError | UnicodeDecodeError) -> tuple[str, str]:
+    """Why a file cannot be read, and what mends it."""
+    if isinstance(broken, FileNotFoundError):
+        return "there is no such file", f"see 'ls {Path(path).parent}' for what is there, and name a file"
+    if isinstance(broken, IsADirectoryError):
+        return "it is a folder", f"name a file in {path}"
+    if isinstance(broken, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {broken.start})", f"see 'file {path}' for what it is"
+    return broken.strerror or str(broken), f"make {path} readable by you"
 
 
 def read_text_if_there(path: str) -> str | None:

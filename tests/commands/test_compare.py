@@ -106,3 +106,124 @@ def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "x").write_text(content)
     exit_code, text = compare(str(tmp_path / "x"), "--json")
     assert (exit_code, json.loads(text)["code"]) == (2, "bad-result")
+
+
+@pytest.mark.parametrize("kind", ["itself", "link", "result", "folder"])
+def test_page_takes_no_results_place(tmp_path: Path, kind: str) -> None:
+    own, other = write(tmp_path / "a.jsonl", "a", {1: 1.0}), write(tmp_path / "b.jsonl", "b", {1: 1.0})
+    (tmp_path / "link.html").symlink_to(own)
+    place = {"itself": own, "link": str(tmp_path / "link.html"), "result": other, "folder": str(tmp_path)}[
+        kind
+    ]
+    before = Path(own).read_text(), Path(other).read_text()
+    exit_code, text = compare(own, "--html", place, "--json")
+    code = {"result": "output-is-no-page", "folder": "output-is-folder"}.get(kind, "output-is-input")
+    assert (exit_code, json.loads(text)["code"]) == (2, code)
+    assert (Path(own).read_text(), Path(other).read_text()) == before
+
+
+def test_a_page_is_replaced(tmp_path: Path) -> None:
+    own, page = write(tmp_path / "a.jsonl", "a", {1: 1.0}), tmp_path / "page.html"
+    assert [compare(own, "--html", str(page))[0] for _ in range(2)] == [0, 0]
+
+
+def test_gate_that_could_not_look_does_not_pass(tmp_path: Path) -> None:
+    old, new = (
+        write(tmp_path / "a.jsonl", "old", {1: 9.0, 8: 100.0}),
+        write(tmp_path / "b.jsonl", "new", {8: 100.0}),
+    )
+    exit_code, text = compare(old, new, "--gate", "5%", "--json")
+    gate = json.loads(text)["gate"]
+    assert (exit_code, gate["passed"], [one["concurrency"] for one in gate["judged"]]) == (9, False, [8])
+    assert [(one["concurrency"], one["reason"]) for one in gate["not_judged"]] == [
+        (1, "new has no point there")
+    ]
+    exit_code, text = compare(old, new, "--gate", "5%", "--csv")
+    assert (exit_code, len(list(csv.reader(text.splitlines())))) == (9, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--gate", "5%"), "nothing-to-gate"),
+        (("--gate-on", "ttft"), "gate-without-limit"),
+        (("--csv",), "two-formats"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path: Path, words: tuple[str, ...], code: str) -> None:
+    exit_code, text = compare(write(tmp_path / "a.jsonl", "a", {1: 1.0}), *words, "--json")
+    assert (exit_code, json.loads(text)["code"]) == (2, code)
+
+
+def test_csv_and_markdown_exclude_each_other(tmp_path: Path) -> None:
+    assert compare(write(tmp_path / "a.jsonl", "a", {1: 1.0}), "--csv", "--markdown") == (2, "")
+
+
+def test_other_models_are_noted_and_not_gated(tmp_path: Path) -> None:
+    spec = Spec(model="m", endpoint=Endpoint.COMPLETIONS, dataset="random")
+    old = write(tmp_path / "a.jsonl", "old", {8: 100.0}, spec=spec)
+    new = write(tmp_path / "b.jsonl", "new", {8: 100.0}, spec=msgspec.structs.replace(spec, model="n"))
+    page = tmp_path / "page.html"
+    told = "old and new served different models"
+    assert json.loads(compare(old, new, "--json", "--html", str(page))[1])["notes"][0]["cause"] == told
+    assert told in page.read_text()
+    assert f"WARN  other-model: {told}" in compare(old, new)[1]
+    assert f"- WARN other-model: {told}" in compare(old, new, "--markdown")[1]
+    exit_code, text = compare(old, new, "--gate", "5%", "--json")
+    assert (exit_code, json.loads(text)["cause"]) == (3, told)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"schema":"kitctl.bench.point/1"}\n{}\n', "line 1: it has neither concurrency nor request_rate"),
+        ('{"schema":"kitctl.bench.point/1","concurrency":1}\n{}\n', "line 1: "),
+        ('{\n"schema": "kitctl.quality/1"}', "it is what kitctl quality wrote"),
+        ('{"schema": "kitctl.plan/1"}', "it is what kitctl plan wrote"),
+    ],
+)
+def test_what_a_wrong_file_is(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "x").write_text(content)
+    exit_code, text = compare(str(tmp_path / "x"), "--json")
+    found = json.loads(text)
+    assert (exit_code, words in found["cause"], "kitctl accept" in found["remedy"]) == (2, True, True)
+    assert "list index" not in found["cause"]
+
+
+def test_points_before_their_head(tmp_path: Path) -> None:
+    head, point = Path(write(tmp_path / "a.jsonl", "a", {1: 1.0})).read_text().splitlines()
+    (tmp_path / "a.jsonl").write_text(f"{point}\n{head}\n")
+    assert "line 1: it stands before any head line" in compare(str(tmp_path / "a.jsonl"), "--json")[1]
+
+
+def test_figures_that_nothing_measured(tmp_path: Path) -> None:
+    for rate in (-5.0, 1e308):
+        _, text = compare(write(tmp_path / "a.jsonl", "a", {1: 1.0, 8: rate}), "--json")
+        found = json.loads(text)
+        assert (found["code"], f"line 3: output_tokens_per_s is {rate!r}" in found["cause"]) == (
+            "bad-result",
+            True,
+        )
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "bin").write_bytes(b"\xff\xfe")
+    for name, words in (
+        ("no", "there is no such file"),
+        ("", "it is a folder"),
+        ("bin", "it is not UTF-8 text"),
+    ):
+        exit_code, text = compare(str(tmp_path / name), "--json")
+        assert (exit_code, words in json.loads(text)["cause"]) == (2, True)
+
+
+def test_acceptance_and_phases_that_cannot_be_drawn(tmp_path: Path) -> None:
+    own, accept, page = (
+        write(tmp_path / "a.jsonl", "a", {1: 1.0}),
+        tmp_path / "accept.json",
+        str(tmp_path / "p"),
+    )
+    accept.write_text('{"schema": "kitctl.accept/1", "points": [{"histogram": null}]}')
+    assert compare(own, str(accept), "--html", page)[0] == 2
+    (tmp_path / "b.jsonl").write_text(line_of(Head(label="b", run_record={"phases": [{}]})) + "\n")
+    assert compare(str(tmp_path / "b.jsonl"), "--html", page)[0] == 2
