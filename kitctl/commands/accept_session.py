@@ -52,7 +52,8 @@ def measure_acceptance(
         pairs = zip(records, prompts, strict=True)
         samples = [sample for record, prompt in pairs if (sample := sample_of(record, prompt)) is not None]
         if not samples:
-            require_an_answer(server, (*tried, *records))
+            if not _answers_chat_alone(tried, records):
+                require_an_answer(server, records)
             raise _no_drafter(server, records)
         kinds = failed_kinds(record.error for record in records)
         counted = _counter_length(before, _counters(server))
@@ -101,14 +102,15 @@ def _find_endpoint(
 ) -> tuple[Endpoint, tuple[Record, ...]]:
     """Chat, which applies the model's template, when it gives ``meta_info``; else ``/generate`` with plain text.
 
-    Also returns what chat answered, where it was asked.
+    Also returns what chat answered, where ``/generate`` was chosen for it.
     """
     if wanted is not None and len(wanted) == 1:
         return wanted[0], ()
     short = msgspec.structs.replace(spec, output_tokens=16, ignore_eos=True)
     (record,) = ask_all(server, short, [prompt], streams=1)
-    tells = (record.meta or {}).get("spec_verify_ct")
-    return Endpoint.CHAT if tells else Endpoint.GENERATE, (record,)
+    if (record.meta or {}).get("spec_verify_ct"):
+        return Endpoint.CHAT, ()
+    return Endpoint.GENERATE, (record,)
 
 
 def _counters(server: Server) -> Counters | None:
@@ -138,6 +140,12 @@ def require_an_answer(server: Server, records: Sequence[Record]) -> None:
         remedy="check --url, --model and KITCTL_API_KEY against the server's own log",
         exit_code=Exit.UNREACHABLE,
     )
+
+
+def _answers_chat_alone(tried: Sequence[Record], records: Sequence[Record]) -> bool:
+    """Whether chat was answered and ``/generate`` is none of the server's paths: a server of another make."""
+    refused = all((record.error or "").startswith("http-4") for record in records)
+    return refused and any(record.error is None for record in tried)
 
 
 def _no_drafter(server: Server, records: Sequence[Record]) -> KitError:

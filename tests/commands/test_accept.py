@@ -51,7 +51,7 @@ def test_server_without_a_drafter() -> None:
 
 @pytest.mark.parametrize(
     ("how", "seen"),
-    [(Behaviour(error_every=1), "http-500 x13: "), (Behaviour(cut_every=1), "connection x13: ")],
+    [(Behaviour(error_every=1), "http-500 x12: "), (Behaviour(cut_every=1), "connection x12: ")],
 )
 def test_server_that_answers_nothing(how: Behaviour, seen: str) -> None:
     how.ttft_ms, how.step_ms = 2, 1
