@@ -60,6 +60,6 @@ def _gone(stack: str) -> KitError:
     return KitError(
         "stack-gone",
         f"{stack} was taken down while it was measured",
-        remedy=f"kitctl up {stack}, then the same command again",
+        remedy=f"kitctl up {stack}, then the same command again (bench: with --resume)",
         exit_code=Exit.CRASHED,
     )
