@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.answers import Record
+from kitctl.bench.failed import too_many_failed
 from kitctl.bench.prompts import Prompt
 from kitctl.bench.statistics import mean, percentile
 from kitctl.finding import Finding, Severity
@@ -68,6 +69,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     histogram: tuple[int, ...]
     position_rates: tuple[float, ...]
     counter_accept_length: float | None = None
+    error_kinds: dict[str, int] = {}
 
 
 def sample_of(record: Record, prompt: Prompt) -> Sample | None:
@@ -94,9 +96,15 @@ def _whole(meta: Mapping[str, Any], *names: str) -> int | None:
 
 
 def acceptance_of(
-    samples: Sequence[Sample], *, concurrency: int, errors: int = 0, counted: float | None = None
+    samples: Sequence[Sample],
+    *,
+    concurrency: int,
+    error_kinds: Mapping[str, int] | None = None,
+    counted: float | None = None,
 ) -> Acceptance:
-    """Pool the requests of one concurrency. ``counted``: the length by the server's counters."""
+    """Pool the requests of one concurrency. ``error_kinds``: failed requests by kind. ``counted``: the length by the
+    server's counters."""
+    kinds = dict(error_kinds or {})
     steps = sum(sample.steps for sample in samples)
     taken = [sample.taken for sample in samples if sample.taken is not None]
     proposed = sum(sample.proposed or 0 for sample in samples)
@@ -106,7 +114,8 @@ def acceptance_of(
         concurrency=concurrency,
         overall=group_of(samples),
         categories={name: group_of([s for s in samples if s.category == name]) for name in names},
-        errors=errors,
+        errors=sum(kinds.values()),
+        error_kinds=kinds,
         accept_length_by_drafts=1 + sum(taken) / steps if taken and len(taken) == len(samples) else None,
         accept_rate=sum(taken) / proposed if taken and proposed else None,
         histogram=histogram,
@@ -158,7 +167,7 @@ def position_rates(histogram: Sequence[int]) -> tuple[float, ...]:
 def judge(found: Acceptance, *, least: float | None = None) -> tuple[Finding, ...]:
     """What is wrong with the drafter, if anything. ``least``: a length below which the gate fails."""
     length = found.overall.accept_length_interval or (found.overall.accept_length,) * 2
-    findings = []
+    findings = _failures(found)
     if length[1] < USELESS_LENGTH:
         findings.append(_useless(found))
     elif found.position_rates and found.position_rates[0] < WEAK_FIRST_POSITION:
@@ -168,6 +177,21 @@ def judge(found: Acceptance, *, least: float | None = None) -> tuple[Finding, ..
     if found.accept_length_by_drafts is not None and _cut(found) > 0.1:
         findings.append(_short_answers(found))
     return tuple(findings)
+
+
+def _failures(found: Acceptance) -> list[Finding]:
+    reason = too_many_failed(found.error_kinds, found.overall.requests + found.errors)
+    return [] if reason is None else [_unanswered(found, reason)]
+
+
+def _unanswered(found: Acceptance, reason: str) -> Finding:
+    return Finding(
+        code="requests-failed",
+        severity=Severity.BLOCK,
+        cause=f"C={found.concurrency}: too many requests failed to believe the length",
+        evidence=(reason,),
+        remedy="see the server's own log, and measure again once every request is answered",
+    )
 
 
 def _cut(found: Acceptance) -> float:

@@ -152,10 +152,18 @@ def _from_answer(base: Record, answer: Answer) -> Record:
         chunks = [(at_ns, _DECODER.decode(data)) for at_ns, data in payloads if data != b"[DONE]"]
     except (msgspec.DecodeError, msgspec.ValidationError) as broken:
         return _failed(base, "bad-answer", str(broken))
+    if not answer.is_event_stream and not any(_is_answer(chunk) for _, chunk in chunks):
+        return _failed(
+            base, "bad-answer", f"it holds no choice: {answer.body[:300].decode('utf-8', 'replace')}"
+        )
     record = _from_chunks(base, chunks, streamed=answer.is_event_stream)
     if record.error is None and record.finish is None and not ended and answer.is_event_stream:
         return _failed(record, "incomplete", "the stream ended without a finish reason and without [DONE]")
     return record
+
+
+def _is_answer(chunk: Chunk) -> bool:
+    return bool(chunk.choices or chunk.error) or chunk.text is not None
 
 
 def _from_chunks(base: Record, chunks: list[tuple[int, Chunk]], *, streamed: bool) -> Record:

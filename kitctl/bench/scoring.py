@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.answers import Record
+from kitctl.bench.failed import failed_kinds, too_many_failed
 from kitctl.bench.prompts import Prompt, PromptSet
 
 _FINAL = re.compile(r"(?:final\s+)?answer\s*(?:is)?\s*[:=]\s*(.+)", re.IGNORECASE)
@@ -22,7 +23,7 @@ SCHEMA = "kitctl.quality/1"
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer: what was expected, what was read out of the text, whether that is right."""
+    """One answer: what was expected, what was read out of the text, whether that is right; ``error``: why none came."""
 
     id: str
     category: str
@@ -31,16 +32,21 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     correct: bool
     tokens: int | None
     finish: str | None
+    error: str | None = None
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """Right answers of all. ``interval``: 95 %, Wilson. ``cut``: answers that ran into the token limit."""
+    """Right answers of all. ``interval``: 95 %, Wilson. ``cut``: answers that ended at the token limit.
+
+    ``failed``: questions that got no answer; they are not right either.
+    """
 
     asked: int
     correct: int
     share: float
     interval: tuple[float, float]
     cut: int
+    failed: int = 0
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +78,7 @@ def score_answer(prompt: Prompt, record: Record) -> Scored:
         correct=record.error is None and got is not None and same(expected, got),
         tokens=record.output_tokens,
         finish=record.error or record.finish,
+        error=record.error,
     )
 
 
@@ -129,6 +136,7 @@ def score_of(answers: Sequence[Scored]) -> Score:
         share=correct / len(answers),
         interval=wilson(correct, len(answers)),
         cut=sum(answer.finish == "length" for answer in answers),
+        failed=sum(answer.error is not None for answer in answers),
     )
 
 
@@ -163,11 +171,25 @@ def answers_of(result: Mapping[str, Any]) -> dict[str, bool]:
     return {str(answer["id"]): bool(answer["correct"]) for answer in result["answers"]}
 
 
-def score_lines(overall: Score, categories: Mapping[str, Score], change: Change | None) -> tuple[str, ...]:
-    """Scores for a person."""
+def why_invalid(answers: Sequence[Scored]) -> tuple[str, ...]:
+    """Why the score must not be believed, each as ``code: what was seen``; empty when it may be."""
+    reason = too_many_failed(failed_kinds(answer.error for answer in answers), len(answers))
+    return (reason,) if reason is not None else ()
+
+
+def score_lines(
+    overall: Score, categories: Mapping[str, Score], change: Change | None, reasons: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Scores for a person; ``reasons``: why they must not be believed."""
     lines = [_score_line("all", overall), *(_score_line(name, score) for name, score in categories.items())]
     if overall.cut:
-        lines.append(f"{overall.cut} answers ran into the token limit: raise --output-tokens")
+        lines.append(
+            f"{overall.cut} of {overall.asked} answers ended at the token limit (finish length), which alone may make "
+            "them wrong: raise --output-tokens"
+        )
+    if overall.failed and not reasons:
+        lines.append(f"{overall.failed} of {overall.asked} requests failed and count as wrong")
+    lines += [f"the score is invalid: {reason}" for reason in reasons]
     if change is not None:
         verdict = "worse" if change.is_worse else "no worse than chance explains"
         lines.append(
@@ -192,7 +214,13 @@ def by_category(answers: Sequence[Scored]) -> dict[str, Score]:
 
 def quality_data(answers: Sequence[Scored], change: Change | None, *, dataset: PromptSet) -> dict[str, Any]:
     """What a result of ``kitctl quality`` says of the answers."""
+    kinds = failed_kinds(answer.error for answer in answers)
+    reasons = why_invalid(answers)
     return {
+        "valid": not reasons,
+        "invalid_reasons": list(reasons),
+        "failed": sum(kinds.values()),
+        "failed_kinds": kinds,
         "dataset": {"name": dataset.name, "sha256": dataset.sha256},
         "score": msgspec.to_builtins(score_of(answers)),
         "categories": msgspec.to_builtins(by_category(answers)),

@@ -18,8 +18,8 @@ from kitctl.commands.accept_session import (
 from kitctl.commands.argument_types import positive, positive_number, some_seconds, stream_counts, temperature
 from kitctl.commands.bench_options import dataset_of, endpoints
 from kitctl.commands.server_choice import add_server_arguments, choose_server, other_server
-from kitctl.commands.stack_death import telling_death
-from kitctl.edge.files import require_folder, write_atomic
+from kitctl.commands.stack_death import require_alive, telling_death
+from kitctl.edge.files import require_new_file, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
 
@@ -70,12 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--without", metavar="FILE", help="bench result without drafter, for the speed-up model")
     add("--with", metavar="FILE", help="bench result with drafter, for the speed-up model")
-    add("-o", "--output", metavar="FILE", help="also write the JSON here")
+    add("-o", "--output", metavar="FILE", help="also write the JSON to this new file")
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Measure and judge. Exit 9 when the drafter is useless, too short, or changes answers."""
-    require_folder(args.output)
+    """Measure and judge. Exit 9 when the drafter is useless, too short, or changes answers, or too many requests fail.
+
+    Raises KitError for a stack that died meanwhile (exit 7), ``no-answer`` (exit 10) when no prompt was answered.
+    """
+    require_new_file(args.output)
     require_results(args.without, vars(args)["with"])
     server = choose_server(args)
     dataset = dataset_of(args.dataset)
@@ -84,6 +87,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         points = measure_acceptance(server, dataset, args, context)
         if args.parity:
             parity = measure_parity(server, other_server(args.parity, args), dataset, args, context)
+    require_alive(server, failed=any(point.errors for point in points))
     drafted = vars(args)["with"]
     model = model_from_files(args.without, drafted, points[0]) if args.without and drafted else None
     predicted = prediction_from_file(args.without, points[0]) if args.without and model is None else {}

@@ -12,6 +12,7 @@ from kitctl.bench.acceptance import Acceptance, acceptance_of, sample_of
 from kitctl.bench.answers import Record, read_records
 from kitctl.bench.counters import Counters, counted_between, read_counters
 from kitctl.bench.event_log import read_logs
+from kitctl.bench.failed import failed_kinds, failure_lines
 from kitctl.bench.load import Load
 from kitctl.bench.parity import Parity, judge_parity
 from kitctl.bench.prompts import Prompt, PromptSet
@@ -34,10 +35,15 @@ CANDIDATES = 5
 def measure_acceptance(
     server: Server, dataset: PromptSet, args: argparse.Namespace, context: Context
 ) -> tuple[Acceptance, ...]:
-    """All prompts at each concurrency. Raises KitError ``no-drafter`` (exit 9) when no answer tells of verify steps."""
+    """All prompts at each concurrency.
+
+    Raises KitError ``no-answer`` (exit 10) when none is answered, ``no-drafter`` (exit 9) when answers tell of no
+    verify steps.
+    """
     prompts = dataset.prompts[: args.prompts]
     spec = _spec(server, dataset, args)
-    spec = msgspec.structs.replace(spec, endpoint=_find_endpoint(server, spec, prompts[0], args.endpoint))
+    endpoint, tried = _find_endpoint(server, spec, prompts[0], args.endpoint)
+    spec = msgspec.structs.replace(spec, endpoint=endpoint)
     found = []
     for concurrency in args.concurrency:
         context.say(f"C={concurrency}: {len(prompts)} prompts by {PATHS[spec.endpoint]}")
@@ -46,10 +52,12 @@ def measure_acceptance(
         pairs = zip(records, prompts, strict=True)
         samples = [sample for record, prompt in pairs if (sample := sample_of(record, prompt)) is not None]
         if not samples:
+            if not _answers_chat_alone(tried, records):
+                require_an_answer(server, records)
             raise _no_drafter(server, records)
-        errors = sum(record.error is not None for record in records)
+        kinds = failed_kinds(record.error for record in records)
         counted = _counter_length(before, _counters(server))
-        found.append(acceptance_of(samples, concurrency=concurrency, errors=errors, counted=counted))
+        found.append(acceptance_of(samples, concurrency=concurrency, error_kinds=kinds, counted=counted))
     return tuple(found)
 
 
@@ -91,13 +99,18 @@ def _whole_body(spec: Spec, prompt: Prompt) -> dict[str, object]:
 
 def _find_endpoint(
     server: Server, spec: Spec, prompt: Prompt, wanted: tuple[Endpoint, ...] | None
-) -> Endpoint:
-    """Chat, which applies the model's template, when it gives ``meta_info``; else ``/generate`` with plain text."""
+) -> tuple[Endpoint, tuple[Record, ...]]:
+    """Chat, which applies the model's template, when it gives ``meta_info``; else ``/generate`` with plain text.
+
+    Also returns what chat answered, where ``/generate`` was chosen for it.
+    """
     if wanted is not None and len(wanted) == 1:
-        return wanted[0]
+        return wanted[0], ()
     short = msgspec.structs.replace(spec, output_tokens=16, ignore_eos=True)
     (record,) = ask_all(server, short, [prompt], streams=1)
-    return Endpoint.CHAT if (record.meta or {}).get("spec_verify_ct") else Endpoint.GENERATE
+    if (record.meta or {}).get("spec_verify_ct"):
+        return Endpoint.CHAT, ()
+    return Endpoint.GENERATE, (record,)
 
 
 def _counters(server: Server) -> Counters | None:
@@ -116,13 +129,31 @@ def _counter_length(before: Counters | None, after: Counters | None) -> float | 
     )
 
 
+def require_an_answer(server: Server, records: Sequence[Record]) -> None:
+    """Raises KitError ``no-answer`` (exit 10) when every one of ``records`` failed."""
+    if any(record.error is None for record in records):
+        return
+    raise KitError(
+        "no-answer",
+        f"{server.url} answered none of {len(records)} generation requests",
+        evidence=failure_lines(records),
+        remedy="check --url, --model and KITCTL_API_KEY against the server's own log",
+        exit_code=Exit.UNREACHABLE,
+    )
+
+
+def _answers_chat_alone(tried: Sequence[Record], records: Sequence[Record]) -> bool:
+    """Whether chat was answered and ``/generate`` is none of the server's paths: a server of another make."""
+    refused = all((record.error or "").startswith("http-4") for record in records)
+    return refused and any(record.error is None for record in tried)
+
+
 def _no_drafter(server: Server, records: Sequence[Record]) -> KitError:
-    failed = next((record for record in records if record.error is not None), None)
-    seen = f"{failed.error}: {failed.detail}" if failed else "meta_info holds no spec_verify_ct"
+    seen = failure_lines(records) or ("meta_info holds no spec_verify_ct",)
     return KitError(
         "no-drafter",
         f"{server.url} answers without a drafter, so there is nothing to accept",
-        evidence=(seen,),
+        evidence=seen,
         remedy="bring up a stack with a drafter (its name in 'kitctl stacks' shows one)",
         exit_code=Exit.GATE,
     )

@@ -6,8 +6,10 @@ import argparse
 
 import msgspec
 
+from kitctl.bench.prompts import PromptSet
 from kitctl.bench.scoring import (
     SCHEMA,
+    Scored,
     answers_of,
     by_category,
     change_between,
@@ -15,14 +17,15 @@ from kitctl.bench.scoring import (
     score_answer,
     score_lines,
     score_of,
+    why_invalid,
 )
 from kitctl.bench.workload import Endpoint, Spec
-from kitctl.commands.accept_session import ask_all
+from kitctl.commands.accept_session import ask_all, require_an_answer
 from kitctl.commands.argument_types import positive, share, some_seconds, streams
 from kitctl.commands.question_sets import earlier_result, question_set
-from kitctl.commands.server_choice import add_server_arguments, choose_server
-from kitctl.commands.stack_death import telling_death
-from kitctl.edge.files import require_folder, write_atomic
+from kitctl.commands.server_choice import Server, add_server_arguments, choose_server
+from kitctl.commands.stack_death import require_alive, telling_death
+from kitctl.edge.files import require_new_file, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
 
@@ -59,12 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit 9 when the share of right answers is below X (0 to 1)",
     )
     add("--against", metavar="FILE", help="an earlier result: exit 9 when this one is surely worse")
-    add("-o", "--output", metavar="FILE", help="also write the JSON here")
+    add("-o", "--output", metavar="FILE", help="also write the JSON to this new file")
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Ask, score, compare. Exit 9 when the score is below the limit or surely worse than the earlier one."""
-    require_folder(args.output)
+    """Ask, score, compare. Exit 9 when the score is below the limit, surely worse than the earlier one, or invalid.
+
+    Raises KitError for a stack that died meanwhile (exit 7), ``no-answer`` (exit 10) when no question was answered.
+    """
+    require_new_file(args.output)
     server = choose_server(args)
     dataset = question_set(args.dataset)
     earlier = earlier_result(args.against, dataset) if args.against else None
@@ -77,10 +83,10 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         timeout_s=args.timeout_s,
     )
     context.say(f"{len(dataset.prompts)} questions, {args.concurrency} at a time")
-    with telling_death(server):
-        records = ask_all(server, spec, dataset.prompts, streams=args.concurrency)
-    answers = [score_answer(*pair) for pair in zip(dataset.prompts, records, strict=True)]
-    change = change_between(answers_of(earlier), {a.id: a.correct for a in answers}) if earlier else None
+    answers = _ask(server, spec, dataset, streams=args.concurrency)
+    reasons = why_invalid(answers)
+    right = {answer.id: answer.correct for answer in answers}
+    change = change_between(answers_of(earlier), right) if earlier and not reasons else None
     overall = score_of(answers)
     too_low = args.min_score is not None and overall.share < args.min_score
     head = {"schema": SCHEMA, "label": server.label, "model": server.model, "run_record": server.record}
@@ -89,6 +95,14 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         write_atomic(args.output, f"{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n")
     return Result(
         data=data,
-        lines=score_lines(overall, by_category(answers), change),
-        exit=Exit.GATE if too_low or (change is not None and change.is_worse) else Exit.OK,
+        lines=score_lines(overall, by_category(answers), change, reasons),
+        exit=Exit.GATE if reasons or too_low or (change is not None and change.is_worse) else Exit.OK,
     )
+
+
+def _ask(server: Server, spec: Spec, dataset: PromptSet, *, streams: int) -> tuple[Scored, ...]:
+    with telling_death(server):
+        records = ask_all(server, spec, dataset.prompts, streams=streams)
+        require_an_answer(server, records)
+    require_alive(server, failed=any(record.error is not None for record in records))
+    return tuple(score_answer(*pair) for pair in zip(dataset.prompts, records, strict=True))

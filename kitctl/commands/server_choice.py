@@ -9,16 +9,15 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.load import Target
+from kitctl.commands.projects import running_container
+from kitctl.commands.ready_runs import find_run, not_running, require_running, run_words
 from kitctl.edge.environment import variable
 from kitctl.edge.files import read_text
-from kitctl.edge.http_calls import call, served_models
+from kitctl.edge.http_calls import base_url, call, served_models
 from kitctl.edge.load_client import target_of, unreachable
-from kitctl.edge.runs import list_records
 from kitctl.errors import Exit, KitError
-from kitctl.kit.near import did_you_mean
-from kitctl.plan.names import project_name
 from kitctl.plan.types import Request
-from kitctl.watch.run_record import Outcome, RunRecord
+from kitctl.watch.run_record import RunRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Name a server."""
     parser.add_argument("stack", metavar="STACK", nargs="?", help="a stack that is up")
     parser.add_argument("--name", metavar="NAME", help="the copy that was started under this name")
+    parser.add_argument("--rehearse", action="store_true", help="the stack's rehearsal")
     parser.add_argument(
         "--url", metavar="URL", help="any OpenAI-compatible server instead, as http://HOST:PORT"
     )
@@ -54,8 +54,8 @@ def choose_server(args: argparse.Namespace) -> Server:
     """The server that the arguments of ``add_server_arguments`` name.
 
     Raises KitError ``no-server`` (exit 2) when they name none or two, ``not-up`` (exit 3) for a stack that is not
-    up, ``no-model`` (exit 10) when no name is given and the server lists none,
-    ``server-unreachable`` (exit 10) when it does not answer.
+    up, what ended it (exit 7) for one that died, ``no-model`` (exit 10) when no name is given and the server lists
+    none, ``server-unreachable`` (exit 10) when it does not answer.
     """
     if bool(args.stack) == bool(args.url):
         raise KitError(
@@ -64,31 +64,57 @@ def choose_server(args: argparse.Namespace) -> Server:
             remedy=f"kitctl {args.command} STACK, or kitctl {args.command} --url http://HOST:PORT",
             exit_code=Exit.USAGE,
         )
-    record = find_run(args.stack, args.name) if args.stack else None
+    record = _run_of(args) if args.stack else None
     url = record.url if record is not None else args.url
     key_file = args.api_key_file or (record.api_key_file if record is not None else None)
     key = read_text(key_file).strip() if key_file else variable("KITCTL_API_KEY")
     target = target_of(url, api_key=key, ca_file=args.ca_file, insecure=args.insecure)
     served = served_models(target)
+    if served is None and record is not None:
+        _require_answer(target, record)
     model = args.model or (record.served_model if record is not None else None) or (served or [None])[0]
     if model is None:
-        status, text = call(target, "GET", "/v1/models")
-        if status == 0:
-            raise unreachable(target, text)
-        raise KitError(
-            "no-model",
-            f"{url} lists no model",
-            evidence=(f"GET /v1/models gave no list (HTTP {status})",),
-            remedy="start the server, or name the model with --model NAME",
-            exit_code=Exit.UNREACHABLE,
-        )
+        raise _no_model(target, url, served)
     return Server(
         target=target,
         url=url,
-        label=args.stack or f"{target.host}:{target.port}",
+        label=run_words(record) if record is not None else f"{target.host}:{target.port}",
         model=model,
         served=served,
         record=msgspec.to_builtins(record) if record is not None else None,
+    )
+
+
+def _run_of(args: argparse.Namespace) -> RunRecord:
+    record = find_run(Request(stack=args.stack, name=args.name, rehearse=args.rehearse))
+    require_running(record)
+    return record
+
+
+def _require_answer(target: Target, record: RunRecord) -> None:
+    """Raises what ended the run where nothing answers any more: its container is gone."""
+    if call(target, "GET", "/v1/models")[0] == 0:
+        container = running_container(record.project)
+        if container is None or not container.is_running:
+            raise not_running(record)
+
+
+def _no_model(target: Target, url: str, served: tuple[str, ...] | None) -> KitError:
+    status, text = call(target, "GET", "/v1/models")
+    if status == 0:
+        return unreachable(target, text)
+    cause = f"{url} answers, but not as an OpenAI-compatible server does"
+    remedy = "give the model server's own address with --url, or the name that it serves with --model NAME"
+    if served is not None:
+        cause, remedy = f"{url} lists no model", "load a model there, or name one with --model NAME"
+    elif status in (401, 403):
+        cause, remedy = f"{url} wants a key", "give it with --api-key-file FILE or KITCTL_API_KEY"
+    return KitError(
+        "no-model",
+        cause,
+        evidence=(f"GET {base_url(target)}/v1/models: HTTP {status}",),
+        remedy=remedy,
+        exit_code=Exit.UNREACHABLE,
     )
 
 
@@ -100,24 +126,7 @@ def other_server(name: str, args: argparse.Namespace) -> Server:
         "stack": None if is_url else name,
         "url": name if is_url else None,
         "name": None,
+        "rehearse": False,
         "model": None,
     }
     return choose_server(argparse.Namespace(**own))
-
-
-def find_run(stack: str, name: str | None) -> RunRecord:
-    """The newest run of a stack that is ready. Raises KitError ``not-up`` (exit 3)."""
-    project = project_name(Request(stack=stack, name=name))
-    ready = [record for record in list_records() if record.outcome is Outcome.READY]
-    wanted = f"{stack}-{name}" if name else stack
-    for record in ready:
-        if record.project == project or (record.stack == stack and not name):
-            return record
-    names = [record.project.removeprefix("kitctl-") for record in ready]
-    raise KitError(
-        "not-up",
-        f"no run of {wanted} is ready",
-        evidence=(did_you_mean(wanted, names),),
-        remedy=f"kitctl up {stack}, or give the server's address with --url",
-        exit_code=Exit.REFUSED,
-    )

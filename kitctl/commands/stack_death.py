@@ -24,6 +24,13 @@ def telling_death(server: Server) -> Iterator[None]:
         raise death from failed
 
 
+def require_alive(server: Server, *, failed: bool) -> None:
+    """Raise the death of the server's stack (exit 7) when a request of it failed for that."""
+    death = death_of(server) if failed else None
+    if death is not None:
+        raise death
+
+
 def death_of(server: Server) -> KitError | None:
     """What ended the stack that is measured; ``None`` while it runs, and for a server that kitctl did not start."""
     if server.record is None:
@@ -53,6 +60,6 @@ def _gone(stack: str) -> KitError:
     return KitError(
         "stack-gone",
         f"{stack} was taken down while it was measured",
-        remedy=f"kitctl up {stack}, then the same command again",
+        remedy=f"kitctl up {stack}, then the same command again (bench: with --resume)",
         exit_code=Exit.CRASHED,
     )

@@ -81,6 +81,18 @@ def require_folder(path: str | None) -> None:
         )
 
 
+def require_new_file(path: str | None) -> None:
+    """Raises KitError ``no-such-folder`` or, when the file holds something already, ``result-exists`` (exit 2)."""
+    require_folder(path)
+    if path and Path(path).is_file() and Path(path).stat().st_size:
+        raise KitError(
+            "result-exists",
+            f"{path} holds something already, and is not overwritten",
+            remedy=f"give another -o FILE, or remove it (rm {path})",
+            exit_code=Exit.USAGE,
+        )
+
+
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """Turn what the disk refuses in the block into KitError ``file-unwritable`` (exit 2) for ``path``."""

@@ -198,3 +198,11 @@ def test_real_completions_stream_with_usage_in_every_chunk() -> None:
     assert [tokens for _, tokens in found.steps] == [1, 1, 1, 1]
     assert found.tpot_ms == pytest.approx(20)
     assert found.e2e_ms == pytest.approx(160)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [(b"{}", "bad-answer"), (b"<html>", "bad-answer"), (b'{"text": ""}', None)]
+)
+def test_a_whole_answer_holds_a_choice(body: bytes, error: str | None) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    assert record(sent(0, 0), data(0, 1, head + body), end(0, 1)).error == error

@@ -7,7 +7,7 @@ import pytest
 
 from kitctl.bench.answers import Record
 from kitctl.bench.prompts import Prompt, read_prompt_set
-from kitctl.bench.scoring import change_between, score_answer, score_lines, score_of, wilson
+from kitctl.bench.scoring import change_between, score_answer, score_lines, score_of, why_invalid, wilson
 
 
 def judged(answer: str, text: str, match: str = "number", **record: str | None) -> bool:
@@ -95,5 +95,34 @@ def test_lines() -> None:
     score = score_of([score_answer(prompt, record)])
     assert score_lines(score, {}, None) == (
         "all            1 of   1 right, 100.0% (20.7% to 100.0%)",
-        "1 answers ran into the token limit: raise --output-tokens",
+        "1 of 1 answers ended at the token limit (finish length), which alone may make them wrong: "
+        "raise --output-tokens",
+    )
+
+
+def test_failed_requests_are_counted_and_spoil_the_score() -> None:
+    prompts = [Prompt(id=f"q{n}", text="?", answer="1") for n in range(200)]
+    error = ["http-500", "http-500", "timeout"]
+    answers = [
+        score_answer(
+            prompt,
+            Record(
+                request=n,
+                stream=0,
+                begun_ns=0,
+                sent_ns=0,
+                end_ns=1,
+                text="1",
+                error=(error + [None] * 197)[n],
+            ),
+        )
+        for n, prompt in enumerate(prompts)
+    ]
+    assert why_invalid(answers) == ("errors: 3 of 200 requests failed (http-500 x2, timeout x1)",)
+    assert score_of(answers).failed == 3
+    assert why_invalid(answers[1:]) != () == why_invalid(answers[2:])
+    lines = score_lines(score_of(answers), {}, None, why_invalid(answers))
+    assert lines[1:] == ("the score is invalid: errors: 3 of 200 requests failed (http-500 x2, timeout x1)",)
+    assert score_lines(score_of(answers[2:]), {}, None)[1:] == (
+        "1 of 198 requests failed and count as wrong",
     )

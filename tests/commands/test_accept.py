@@ -49,6 +49,32 @@ def test_server_without_a_drafter() -> None:
     assert (exit_code, failure["code"]) == (9, "no-drafter")
 
 
+@pytest.mark.parametrize(
+    ("how", "seen"),
+    [(Behaviour(error_every=1), "http-500 x12: "), (Behaviour(cut_every=1), "connection x12: ")],
+)
+def test_server_that_answers_nothing(how: Behaviour, seen: str) -> None:
+    how.ttft_ms, how.step_ms = 2, 1
+    with rate_server(how) as server:
+        exit_code, failure = accept(server.url, "--concurrency", "4")
+    assert (exit_code, failure["code"]) == (10, "no-answer")
+    assert failure["evidence"][0].startswith(seen)
+
+
+def test_server_that_speaks_chat_alone_has_no_drafter() -> None:
+    with rate_server(Behaviour(ttft_ms=5, step_ms=1, completions=False)) as server:
+        exit_code, failure = accept(server.url, "--concurrency", "4")
+    assert (exit_code, failure["code"]) == (9, "no-drafter")
+
+
+def test_many_failed_requests_fail_the_gate() -> None:
+    how = Behaviour(ttft_ms=5, step_ms=1, speculative=True, tokens_per_chunk=4, error_every=4)
+    with rate_server(how) as server:
+        exit_code, found = accept(server.url, "--concurrency", "4")
+    assert (exit_code, found["points"][0]["error_kinds"]) == (9, {"http-500": 3})
+    assert [finding["code"] for finding in found["findings"]] == ["requests-failed"]
+
+
 def test_parity_of_equal_servers() -> None:
     drafted = Behaviour(ttft_ms=5, step_ms=1, speculative=True, tokens_per_chunk=4)
     with rate_server(drafted) as server, rate_server(Behaviour(ttft_ms=5, step_ms=1)) as plain:

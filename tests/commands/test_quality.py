@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rateserver import Behaviour, rate_server
 
 QUESTIONS = [
@@ -55,3 +56,42 @@ def test_other_questions_are_not_compared(tmp_path: Path) -> None:
         assert (code, found["score"]["share"]) == (0, 1)
         code, failure = quality(server.url, "--against", str(tmp_path / "r.json"))
     assert (code, failure["code"]) == (2, "other-questions")
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [(Behaviour(error_every=1), "http-500"), (Behaviour(cut_every=1), "connection")]
+)
+def test_no_answer_is_no_score(how: Behaviour, kind: str, tmp_path: Path) -> None:
+    how.ttft_ms, how.step_ms, how.stop_at = 2, 0.1, 8
+    with rate_server(how) as server:
+        code, failure = quality(server.url, "-o", str(tmp_path / "r.json"))
+    assert (code, failure["code"]) == (10, "no-answer")
+    assert failure["evidence"][0].startswith(f"{kind} x60: ")
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_some_failed_requests_make_the_score_invalid_and_no_baseline(tmp_path: Path) -> None:
+    spoilt = tmp_path / "spoilt.json"
+    how = knowing(60)
+    how.error_every = 20
+    with rate_server(how) as server:
+        code, found = quality(server.url, "-o", str(spoilt))
+        assert (code, found["valid"], found["failed"], found["failed_kinds"]) == (
+            9,
+            False,
+            3,
+            {"http-500": 3},
+        )
+        assert found["invalid_reasons"] == ["errors: 3 of 60 requests failed (http-500 x3)"]
+        code, failure = quality(server.url, "--against", str(spoilt))
+    assert (code, failure["code"]) == (2, "failed-baseline")
+
+
+def test_answers_cut_at_the_limit_are_told() -> None:
+    with rate_server(Behaviour(ttft_ms=2, step_ms=0.1)) as server:
+        argv = [sys.executable, "-m", "kitctl", "quality", "--url", server.url, "--output-tokens", "16"]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        _, found = quality(server.url, "--output-tokens", "16")
+    assert "60 of 60 answers ended at the token limit (finish length)" in done.stdout
+    assert "raise --output-tokens" in done.stdout
+    assert (found["score"]["cut"], found["failed"], found["valid"]) == (60, 0, True)

@@ -106,6 +106,8 @@ WRONG = [
     (("bench", "--url", "http://127.0.0.1:9", "-o", "no/x.jsonl"), "there is no folder no"),
     (("quality", "--url", "http://127.0.0.1:9", "-o", "no/x.json"), "there is no folder no"),
     (("accept", "--url", "http://127.0.0.1:9", "-o", "no/x.json"), "there is no folder no"),
+    (("quality", "--url", "http://127.0.0.1:9", "-o", "full"), "full holds something already"),
+    (("accept", "--url", "http://127.0.0.1:9", "-o", "full"), "full holds something already"),
     (("accept", "--url", "http://127.0.0.1:9", "--without", "nofile"), "nofile cannot be read"),
     (("accept",), "kitctl accept STACK, or kitctl accept --url"),
     (("diagnose", "empty", "--exit-code", "999"), "'999' is no exit code"),
@@ -115,6 +117,7 @@ WRONG = [
 @pytest.mark.parametrize(("words", "said"), WRONG, ids=lambda value: " ".join(value)[:40])
 def test_wrong_words_are_refused(kit_user: KitUser, words: tuple[str, ...], said: str) -> None:
     (kit_user.home / "empty").write_text("")
+    (kit_user.home / "full").write_text("x")
     done = kit_user.run(*words)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert not (kit_user.home / "no").exists()
