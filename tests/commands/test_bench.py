@@ -304,7 +304,7 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
         "--output-tokens",
         "20",
     ]
-    argv += ["-o", str(out), "--resume"]
+    argv += ["-o", str(out)]
     with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
         said = [
             subprocess.run(
@@ -312,8 +312,8 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
             )
             for more in (
                 ["--concurrency", "2"],
-                ["--concurrency", "4"],
-                ["--concurrency", "2", "--output-tokens", "21"],
+                ["--concurrency", "4", "--resume"],
+                ["--concurrency", "2", "--output-tokens", "21", "--resume"],
             )
         ]
     assert (
@@ -322,6 +322,97 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
     )
     assert said[2].returncode == 2 and "other-sweep" in said[2].stderr
     assert [point.concurrency for point in read_result(str(out), out.read_text()).points] == [2, 4]
+
+
+def test_a_torn_last_line_is_cut_before_a_sweep_goes_on(tmp_path: Path) -> None:
+    """Whether the interrupt fell into a repeat or a point, inside a letter, or just before a newline."""
+    whole = tmp_path / "whole.jsonl"
+    short = ("--concurrency", "1,2", "--label", "zu langsam \u00fc\u2028")
+    with rate_server(Behaviour(ttft_ms=10, step_ms=1)) as server:
+        bench(server.url, *short, "-o", str(whole))
+        data = whole.read_bytes()
+        ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
+        for number, cut in enumerate((ends[0] - 1, ends[0] + 20, ends[1] - 1, ends[2] - 30, ends[3] + 1)):
+            torn = tmp_path / f"{number}.jsonl"
+            torn.write_bytes(data[:cut])
+            points = bench(server.url, *short, "-o", str(torn), "--resume")
+            assert [point["concurrency"] for point in points] == [1, 2]
+            assert all(json.loads(line) for line in torn.read_text().split("\n")[:-1])
+            assert len(read_result(str(torn), torn.read_text()).repeats) == 2
+
+
+def test_a_file_that_another_bench_writes_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        argv = [
+            sys.executable,
+            "-m",
+            "kitctl",
+            "bench",
+            "--url",
+            server.url,
+            "--model",
+            "demo",
+            "-o",
+            str(out),
+        ]
+        argv += ["--output-tokens", "20", "--concurrency", "2", "--repeats", "1000"]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as first:
+            assert first.stderr is not None
+            next(line for line in first.stderr if " tok/s, " in line)
+            for more in ([], ["--resume"]):
+                done = subprocess.run(
+                    [*argv, *more, "--json"], capture_output=True, text=True, timeout=60, check=False
+                )
+                refused = json.loads(done.stdout)
+                assert (done.returncode, refused["code"]) == (3, "result-busy")
+                assert refused["evidence"][0] in (
+                    f"process {first.pid}",
+                    "the kernel does not tell which process it is",
+                )
+            first.kill()
+            first.stderr.read()
+        (freed,) = failure_of(server, "-o", str(out))
+    assert freed["code"] == "result-exists"
+    assert list(tmp_path.glob("results*")) == [out]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_nothing_to_resume(tmp_path: Path, named: bool) -> None:
+    out = tmp_path / "results.jsonl"
+    with rate_server() as server:
+        (failure,) = failure_of(server, "--resume", *(("-o", str(out)) if named else ()))
+    assert failure["code"] == "nothing-to-resume"
+    assert not out.exists()
+
+
+def test_no_sweep_goes_on_behind_a_second_opinion(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    short = ("--repeats", "1", "--output-tokens", "20", "-o", str(out))
+    with rate_server(Behaviour(ttft_ms=10, step_ms=1)) as server:
+        bench(server.url, *short)
+        text = out.read_text()
+        out.write_text(text + json.dumps({"schema": "kitctl.bench.run/1", "label": "other"}) + "\n")
+        (failure,) = failure_of(server, *short, "--resume")
+    assert failure["code"] == "sweep-closed"
+
+
+def test_an_unreachable_server_leaves_no_empty_file(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    argv = [
+        sys.executable,
+        "-m",
+        "kitctl",
+        "bench",
+        "--url",
+        "http://127.0.0.1:9",
+        "--model",
+        "m",
+        "-o",
+        str(out),
+    ]
+    assert subprocess.run(argv, capture_output=True, timeout=60, check=False).returncode == 10
+    assert not out.exists()
 
 
 def test_results_are_not_overwritten(tmp_path: Path) -> None:
