@@ -72,13 +72,16 @@ def run_sweep(sweep: Sweep, context: Context, held: ExitStack) -> tuple[tuple[Po
     path, done = _open_file(sweep, spec, context, held)
     steps = sweep.steps
     hopeless = first_look(answer, model=spec.model, served=sweep.server.served)
-    if hopeless is not None:
+    is_doubtful = answer.error is not None
+    if is_doubtful:
+        say(f"a first request failed, so the first load is measured alone unless it is answered: {hopeless}")
+    elif hopeless is not None:
         say(f"no point can be valid, so each is measured once: {hopeless}")
         steps = tuple(step for step in steps if step.repeat == 0)
     say(f"results go to {path} (after an interrupt, --resume goes on with it)")
     if done:
         say(_going_on(path, sweep.steps, done))
-    _measure_all(session, missing_steps(steps, done), path)
+    _measure_all(session, missing_steps(steps, done), path, is_doubtful=is_doubtful)
     points = read_result(path, read_text(path)).points
     append_lines(path, [line_of(point) for point in points])
     return points, path
@@ -151,7 +154,8 @@ def _head(sweep: Sweep, spec: Spec, digest: str, run_id: str) -> Head:
     )
 
 
-def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> None:
+def _measure_all(session: Session, steps: tuple[Step, ...], path: str, *, is_doubtful: bool) -> None:
+    """Measure step by step; a doubtful server's first step ends it when no request of it was answered."""
     ramps: dict[tuple[int | None, float | None], float] = {}
     begun = monotonic_s()
     for number, step in enumerate(steps):
@@ -163,6 +167,15 @@ def _measure_all(session: Session, steps: tuple[Step, ...], path: str) -> None:
         append_lines(path, [line_of(repeat)])
         left_s = (monotonic_s() - begun) / (number + 1) * (len(steps) - number - 1)
         session.say(f"{step.name} repeat {step.repeat + 1}: {figures(repeat)}; about {left_s:.0f} s left")
+        if is_doubtful and number == 0 and not repeat.answered:
+            _say_not_measured(session, steps)
+            return
+
+
+def _say_not_measured(session: Session, steps: tuple[Step, ...]) -> None:
+    names = tuple(dict.fromkeys(step.name for step in steps if step.name != steps[0].name))
+    if names:
+        session.say(f"not measured, since no request was answered: {', '.join(names)}")
 
 
 def measure_calmly(session: Session, step: Step, ramp_s: float) -> Repeat:

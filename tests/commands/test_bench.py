@@ -163,6 +163,37 @@ def test_hopeless_points_are_measured_once() -> None:
     assert point["ttft_ms"]["p50"] == close_to(30, 0.1)
 
 
+def test_a_silent_server_is_asked_for_one_load_only() -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "kitctl",
+        "bench",
+        "--model",
+        "demo",
+        "--concurrency",
+        "8,9",
+        "--timeout-s",
+        "0.5",
+    ]
+    with rate_server(Behaviour(silent_every=1)) as server:
+        done = subprocess.run(
+            [*argv, "--url", server.url, "--json"], capture_output=True, text=True, timeout=120, check=False
+        )
+    (point,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, point["concurrency"], point["repeats"]) == (9, 8, 1)
+    assert (point["first_error"], point["notes"]) == ("timeout: no byte for 0.5 s", [])
+    assert "not measured, since no request was answered: C=9\n" in done.stderr
+
+
+def test_what_the_server_says_of_a_failure_is_told() -> None:
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3, error_every=1)) as server:
+        (point,) = bench(server.url, exit_code=9)
+    assert point["first_error"] == '{"message": "planted"}'
+    assert point["invalid_reasons"][0].endswith("failed (http-500 x20); the first: " + point["first_error"])
+    assert point["notes"] == []
+
+
 @pytest.mark.parametrize("status_line", [b"HTTP/1.0 200 OK", b"HTTP/1.1 200 OK"])
 def test_answers_that_end_with_the_connection(status_line: bytes) -> None:
     """As Python's http.server sends them: no length, no chunks, a content type of its own choice."""
