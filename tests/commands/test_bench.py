@@ -481,6 +481,27 @@ def test_nothing_answers(named: list[str]) -> None:
     assert failure["cause"] == "nothing answers at 127.0.0.1:9"
 
 
+class RefusesTls(socketserver.BaseRequestHandler):
+    """Answers in plain text whatever comes, as HTTP servers do with what is no request."""
+
+    def handle(self) -> None:
+        self.request.recv(4096)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.mark.parametrize("named", [["--model", "demo"], []])
+def test_a_server_without_tls(named: list[str]) -> None:
+    argv = [sys.executable, "-m", "kitctl", "bench", *named, "--json", "--url"]
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), RefusesTls) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_address[1]}"
+        done = subprocess.run([*argv, url], capture_output=True, text=True, timeout=60, check=False)
+        server.shutdown()
+    failure = json.loads(done.stdout)
+    assert (done.returncode, failure["code"]) == (10, "tls-failed")
+    assert "WRONG_VERSION_NUMBER" in failure["evidence"][0]
+
+
 def ready_run(url: str, stack: str = "demo-stack") -> None:
     record = RunRecord(
         id="20260101T000000Z-demo", stack=stack, project=f"kitctl-{stack}", fingerprint="f", kitctl="0.1.0",
