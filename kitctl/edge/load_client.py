@@ -6,6 +6,7 @@ import json
 import re
 import selectors
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ def target_of(
     """The address in ``url`` (``http://host:port[/prefix]``, also with ``/v1`` or an endpoint's path behind it).
 
     Raises KitError ``bad-url`` or, for a URL that holds a password, ``url-credentials`` (exit 2); neither tells it.
+    ``bad-ca-file`` (exit 2) for one without certificates.
     """
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -49,6 +51,8 @@ def target_of(
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or "?" in url or "#" in url:
         raise _bad_url(url)
     tls = parts.scheme == "https"
+    if tls and ca_file is not None:
+        _require_authorities(ca_file)
     path = parts.path.rstrip("/")
     path = path.removesuffix(next((end for end in ENDPOINTS if path.endswith(end)), "")).rstrip("/")
     return Target(
@@ -128,7 +132,7 @@ def unreachable(target: Target, why: str) -> KitError:
     ``tls-failed`` (exit 10) when the reason speaks of TLS: the server is there, and takes no such connection.
     """
     if target.tls and any(mark in why for mark in TLS_MARKS):
-        return _tls_failed(target, why)
+        return _untrusted(target, why) if "CERTIFICATE_VERIFY_FAILED" in why else _no_tls(target, why)
     return KitError(
         "server-unreachable",
         f"nothing answers at {target.address}",
@@ -138,18 +142,38 @@ def unreachable(target: Target, why: str) -> KitError:
     )
 
 
-def _tls_failed(target: Target, why: str) -> KitError:
-    is_untrusted = "CERTIFICATE_VERIFY_FAILED" in why
-    trust = "name the authority that signed it with --ca-file FILE, or take any certificate with --insecure"
+def _no_tls(target: Target, why: str) -> KitError:
     return KitError(
         "tls-failed",
-        f"the certificate of {target.address} is not trusted"
-        if is_untrusted
-        else f"{target.address} answers, but not with TLS",
+        f"{target.address} answers, but not with TLS",
         evidence=(why,),
-        remedy=trust if is_untrusted else "give its address with --url http://HOST:PORT",
+        remedy="give its address with --url http://HOST:PORT",
         exit_code=Exit.UNREACHABLE,
     )
+
+
+def _untrusted(target: Target, why: str) -> KitError:
+    return KitError(
+        "tls-failed",
+        f"the certificate of {target.address} is not trusted",
+        evidence=(why,),
+        remedy="name the authority that signed it with --ca-file FILE, or take any certificate with --insecure",
+        exit_code=Exit.UNREACHABLE,
+    )
+
+
+def _require_authorities(path: str) -> None:
+    """Raise KitError ``bad-ca-file`` (exit 2) where the file holds no certificate that may be read."""
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as broken:
+        raise KitError(
+            "bad-ca-file",
+            f"{path} holds no certificates to trust",
+            evidence=(str(broken),),
+            remedy="give --ca-file a PEM file with the certificate of the authority",
+            exit_code=Exit.USAGE,
+        ) from broken
 
 
 def _too_few_files(why: str) -> KitError:

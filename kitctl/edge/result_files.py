@@ -49,12 +49,16 @@ def append_lines(path: str, lines: list[str]) -> None:
             os.fsync(out.fileno())
     except OSError as refused:
         _restore(target, size)
-        raise KitError(
-            "file-unwritable",
-            f"{path} cannot be written: {refused}",
-            remedy="give a writable place with -o FILE",
-            exit_code=Exit.USAGE,
-        ) from refused
+        raise _unwritable(path, refused) from refused
+
+
+def _unwritable(path: str, refused: OSError) -> KitError:
+    return KitError(
+        "file-unwritable",
+        f"{path} cannot be written: {refused}",
+        remedy="give a writable place with -o FILE",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _restore(path: Path, size: int | None) -> None:
@@ -135,10 +139,12 @@ def result_lock(path: str, *, say: Callable[[str], None]) -> Iterator[None]:
     holder where the kernel tells it, and ``file-unwritable`` (exit 2).
     """
     target = Path(path)
-    with writing(path):
+    try:
         target.parent.mkdir(parents=True, exist_ok=True)
         was_there = target.exists()
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as refused:
+        raise _unwritable(path, refused) from refused
     try:
         _take(handle, path, say)
         try:

@@ -428,6 +428,12 @@ def test_no_sweep_goes_on_behind_a_second_opinion(tmp_path: Path) -> None:
     assert failure["code"] == "sweep-closed"
 
 
+def test_a_folder_as_result_file_is_refused(tmp_path: Path) -> None:
+    with rate_server() as server:
+        (failure,) = failure_of(server, "-o", str(tmp_path))
+    assert (failure["code"], failure["remedy"]) == ("file-unwritable", "give a writable place with -o FILE")
+
+
 def test_an_unreachable_server_leaves_no_empty_file(tmp_path: Path) -> None:
     out = tmp_path / "results.jsonl"
     argv = [

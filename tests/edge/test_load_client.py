@@ -110,6 +110,16 @@ def test_a_server_without_tls() -> None:
     assert (failed.value.code, failed.value.exit_code) == ("tls-failed", Exit.UNREACHABLE)
 
 
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_a_file_without_authorities_is_refused(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "ca.pem"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(KitError) as refused:
+        target_of("https://host", ca_file=str(path))
+    assert (refused.value.code, refused.value.exit_code) == ("bad-ca-file", Exit.USAGE)
+
+
 def test_an_ipv6_address_is_told_in_brackets() -> None:
     with pytest.raises(KitError, match=r"nothing answers at \[::1\]:9$"):
         drive("http://[::1]:9", streams=1, ramp_s=0.0)
