@@ -31,7 +31,7 @@ EXIT_MEANINGS: dict[Exit, str] = {
     Exit.START: "the container could not be started",
     Exit.CRASHED: "the engine crashed",
     Exit.NOT_READY: "the engine was not ready in time",
-    Exit.GATE: "a gate failed: quality, regression or acceptance",
+    Exit.GATE: "a gate failed: quality, regression or acceptance; or a measurement is invalid",
     Exit.UNREACHABLE: "the container engine or the host cannot be reached",
     Exit.BUG: "a bug in kitctl",
     Exit.INTERRUPTED: "interrupted",

@@ -20,6 +20,11 @@ class Target:
     ca_file: str | None = None
     insecure: bool = False
 
+    @property
+    def address(self) -> str:
+        """``host:port``, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Load:

@@ -18,6 +18,8 @@ from kitctl.bench.counters import Counters
 from kitctl.bench.statistics import bin_of, percentile
 
 LATE_END_SHARE = 0.05
+MOST_DETAIL = 200
+LEAST_KEY_PART = 8
 
 
 class StreamRate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -88,6 +90,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     flushed: bool | None = None
     gpu: Gpu | None = None
     retakes: int = 0
+    first_error: str | None = None
     schema: str = "kitctl.bench.repeat/1"
 
 
@@ -139,7 +142,18 @@ def measure(records: Sequence[Record], asked: Asked) -> Repeat:
         gap_bins=_gap_bins(inside),
         chunks=sum(len(record.steps) for record in records),
         late_ms=_lateness_ms(records),
+        first_error=next((r.detail[:MOST_DETAIL] for r in records if r.error is not None and r.detail), None),
     )
+
+
+def without_key(detail: str, api_key: str | None) -> str:
+    """What a server said, on one line and without the key, even one of which only the beginning was kept."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in detail).split())
+    if not api_key:
+        return line
+    line = line.replace(api_key, "***")
+    cut = next((n for n in range(len(api_key) - 1, LEAST_KEY_PART - 1, -1) if line.endswith(api_key[:n])), 0)
+    return f"{line[:-cut]}***" if cut else line
 
 
 def _window(records: Sequence[Record], *, open_loop: bool) -> tuple[int, int]:

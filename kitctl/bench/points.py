@@ -72,6 +72,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     server_counter_difference: float | None = None
     client: Health | None = None
     gpu: Gpu | None = None
+    first_error: str | None = None
     schema: str = "kitctl.bench.point/1"
 
 
@@ -90,12 +91,14 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
     reasons = tuple(invalid_reasons(repeats, model=model, served=served, is_chat=is_chat, limits=limits))
     answered = sum(repeat.answered for repeat in repeats)
     tokens = sum(repeat.output_tokens for repeat in repeats)
+    interval = _rate_interval(repeats) if known else None
+    notes = notes_of(repeats, limits, has_interval=interval is not None)
     chunks = sum(repeat.chunks for repeat in repeats)
     return Point(
         concurrency=repeats[0].concurrency,
         request_rate=repeats[0].request_rate,
         output_tokens_per_s=mean(rates) if rates and known else None,
-        output_tokens_per_s_interval=_rate_interval(repeats) if known else None,
+        output_tokens_per_s_interval=interval,
         repeat_output_tokens_per_s=tuple(rates) if known else (),
         ttft_ms=spread_of([value for values in ttft for value in values]),
         tpot_ms=spread_of([value for values in tpot for value in values]),
@@ -105,7 +108,7 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
         errors=sum(repeat.errors for repeat in repeats),
         valid=not reasons,
         invalid_reasons=reasons,
-        notes=(*notes_of(repeats, limits), *server_notes(repeats[0].concurrency, server, dataset)),
+        notes=(*notes, *server_notes(repeats[0].concurrency, server, dataset)),
         repeats=len(repeats),
         completed=answered,
         error_kinds=sum_counts(repeat.error_kinds for repeat in repeats),
@@ -127,6 +130,7 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
         server_counter_difference=counter_difference(repeats),
         client=worst_health(repeats),
         gpu=next((repeat.gpu for repeat in repeats if repeat.gpu is not None), None),
+        first_error=next((repeat.first_error for repeat in repeats if repeat.first_error), None),
     )
 
 

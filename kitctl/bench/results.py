@@ -64,7 +64,7 @@ def read_results(name: str, text: str) -> tuple[ResultFile, ...]:
 
     Raises KitError ``bad-result`` (exit 2) that names the line.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     found: list[tuple[Head, list[Repeat], list[Point]]] = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -65,7 +65,8 @@ def _answer_reasons(
     errors = sum(repeat.errors for repeat in repeats)
     if errors > limits.error_share * requests:
         kinds = ", ".join(f"{k} x{n}" for k, n in sum_counts(r.error_kinds for r in repeats).items())
-        yield f"errors: {errors} of {requests} requests failed ({kinds})"
+        said = next((f"; the first: {r.first_error}" for r in repeats if r.first_error), "")
+        yield f"errors: {errors} of {requests} requests failed ({kinds}){said}"
     unknown = sum(repeat.unknown_tokens for repeat in repeats)
     if unknown:
         yield f"no-usage: the server gave no token count for {unknown} answers"
@@ -101,7 +102,7 @@ def client_reasons(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
         if repeat.concurrency is not None and repeat.window_completed + repeat.errors < wanted:
             yield (
                 f"short-window: {repeat.window_completed} requests completed while all {repeat.concurrency} "
-                f"streams were busy, {wanted:g} are needed"
+                f"streams were busy, {wanted:g} are needed (ask for more requests a stream)"
             )
             break
     health = worst_health(repeats)
@@ -139,12 +140,23 @@ def server_notes(
         yield "a drafter takes random token ids as it takes no real text: measure it with --dataset kit or a file"
 
 
-def notes_of(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
-    """What else is worth knowing of a point that may be believed."""
+def notes_of(repeats: Sequence[Repeat], limits: Limits, *, has_interval: bool = True) -> Iterable[str]:
+    """What else is worth knowing of a point. ``has_interval``: whether its throughput has one."""
+    if any(repeat.answered for repeat in repeats):
+        yield from _answer_notes(repeats, has_interval=has_interval)
+    if retakes := sum(repeat.retakes for repeat in repeats):
+        yield f"{retakes} repeats were thrown away and taken again because this machine was busy"
+    for reason in sorted({r for repeat in repeats if repeat.gpu is not None for r in repeat.gpu.throttled}):
+        yield f"GPU clocks were held back: {reason}"
+
+
+def _answer_notes(repeats: Sequence[Repeat], *, has_interval: bool) -> Iterable[str]:
     early = sum(repeat.stopped_early for repeat in repeats)
     if early:
         yield f"{early} answers stopped before the length asked for; tokens are counted as sent"
-    if len(repeats) < 3:
+    if len(repeats) == 1 and not has_interval:
+        yield "one repeat gives no interval (raise --repeats)"
+    elif len(repeats) < 3 and has_interval:
         yield f"{len(repeats)} repeat(s): the interval is a lower bound of the true uncertainty"
     if any(r.concurrency is not None and r.window_completed < 3 * r.streams_wanted for r in repeats):
         yield "fewer than three completions a stream in the steady window"
@@ -152,10 +164,6 @@ def notes_of(repeats: Sequence[Repeat], limits: Limits) -> Iterable[str]:
         yield "the server publishes no token counter: no cross-check (start it with --enable-metrics)"
     if cached_share(repeats) is None:
         yield "the server does not tell cached tokens"
-    if retakes := sum(repeat.retakes for repeat in repeats):
-        yield f"{retakes} repeats were thrown away and taken again because this machine was busy"
-    for reason in sorted({r for repeat in repeats if repeat.gpu is not None for r in repeat.gpu.throttled}):
-        yield f"GPU clocks were held back: {reason}"
 
 
 def cached_share(repeats: Sequence[Repeat]) -> float | None:

@@ -168,10 +168,9 @@ def plain_text(prompt: Prompt) -> str:
 def http_request(target: Target, path: str, body: dict[str, Any]) -> bytes:
     """A POST with a JSON body as bytes."""
     payload = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-    host = f"[{target.host}]" if ":" in target.host else target.host
     lines = [
         f"POST {target.path}{path} HTTP/1.1",
-        f"Host: {host}:{target.port}",
+        f"Host: {target.address}",
         "Content-Type: application/json",
         "Accept: text/event-stream, application/json",
         f"Content-Length: {len(payload)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 
 import msgspec
 
@@ -45,13 +46,14 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         resume=args.resume,
         label=args.label or server.label,
     )
-    with telling_death(server):
-        points, path = run_sweep(sweep, context)
-    failed = any(not point.valid for point in points)
-    death = death_of(server) if failed else None
-    if death is not None:
-        raise death
-    told = second_opinion(server, sweep, points, path, context) if asks_engine else ()
+    with ExitStack() as held:
+        with telling_death(server):
+            points, path = run_sweep(sweep, context, held)
+        failed = any(not point.valid for point in points)
+        death = death_of(server) if failed else None
+        if death is not None:
+            raise death
+        told = second_opinion(server, sweep, points, path, context) if asks_engine else ()
     return Result(
         data={"schema": "kitctl.bench/1", "file": path, "points": msgspec.to_builtins(points)},
         records=tuple(msgspec.to_builtins(point) for point in points),

@@ -75,7 +75,11 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--rate", type=rates, metavar="R,R", help="requests a second of an open loop (Poisson)")
     load.add_argument(
-        "--requests", type=positive, default=5, metavar="N", help="requests a stream and repeat (5)"
+        "--requests",
+        type=positive,
+        default=5,
+        metavar="N",
+        help="requests a stream and repeat (5); with --rate, N times 10 s of arrivals; never below 5 a repeat",
     )
     load.add_argument("--repeats", type=repeats, default=3, metavar="N", help="repeats of each point (3)")
     load.add_argument(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -12,7 +12,7 @@ from kitctl.bench.counters import Counters, counted_between, read_counters
 from kitctl.bench.event_log import read_logs
 from kitctl.bench.gpu_watch import gpu_of
 from kitctl.bench.load import Load, LoadRun, Target
-from kitctl.bench.measure import Asked, Health, Repeat, measure
+from kitctl.bench.measure import MOST_DETAIL, Asked, Health, Repeat, measure, without_key
 from kitctl.bench.prompts import PromptSet, seed_of
 from kitctl.bench.statistics import percentile
 from kitctl.bench.workload import Endpoint, Spec, Step, load_for, warm_up_for
@@ -42,6 +42,8 @@ class Session:
 def find_endpoint(session: Session, choices: Iterable[Endpoint]) -> tuple[Endpoint, Record]:
     """The first endpoint that takes a short request, and its answer, good or failed.
 
+    A server that is silent is not asked again: that would be no other at another endpoint.
+
     Raises KitError ``no-answer`` (exit 10) when the server refuses the request at every endpoint (4xx).
     """
     seen: list[str] = []
@@ -51,7 +53,9 @@ def find_endpoint(session: Session, choices: Iterable[Endpoint]) -> tuple[Endpoi
             record = _ask_once(session, endpoint, attempt)
             if record.error is None:
                 return endpoint, record
-            seen.append(f"{endpoint}: {record.error} {record.detail[:200]}".rstrip())
+            seen.append(f"{endpoint}: {record.error} {record.detail[:MOST_DETAIL]}".rstrip())
+            if record.error == "timeout":
+                return failed or (endpoint, record)
             if record.error.startswith("http-4") or record.error in _OTHER_ENDPOINT:
                 break
             failed = failed or (endpoint, record)
@@ -72,7 +76,16 @@ def _ask_once(session: Session, endpoint: Endpoint, attempt: int) -> Record:
     load = warm_up_for(
         spec, step, session.target, session.dataset, seed=seed_of(session.seed, "probe", endpoint, attempt)
     )
-    return read_records(read_logs(run_load(session.target, load, timeout_s=spec.timeout_s).logs))[0]
+    return _records(session, run_load(session.target, load, timeout_s=spec.timeout_s))[0]
+
+
+def _records(session: Session, run: LoadRun) -> tuple[Record, ...]:
+    """What came back, without the key where a server repeats it in what it says of a failure."""
+    key = session.target.api_key
+    return tuple(
+        replace(record, detail=without_key(record.detail, key)) if record.detail else record
+        for record in read_records(read_logs(run.logs))
+    )
 
 
 def warm_up(session: Session, step: Step) -> float:
@@ -80,7 +93,7 @@ def warm_up(session: Session, step: Step) -> float:
     seed = seed_of(session.seed, "warm", step.concurrency, step.request_rate)
     load = warm_up_for(session.spec, step, session.target, session.dataset, seed=seed)
     run = run_load(session.target, load, timeout_s=session.spec.timeout_s)
-    good = [record for record in read_records(read_logs(run.logs)) if record.error is None]
+    good = [record for record in _records(session, run) if record.error is None]
     return _ramp_s(session.spec, good)
 
 
@@ -108,7 +121,7 @@ def measure_step(session: Session, step: Step, *, ramp_s: float, attempt: int = 
     before = _counters(target)
     sampler = GpuSampler(local=target.host in ("127.0.0.1", "localhost", "::1"))
     run = run_load(target, load, timeout_s=spec.timeout_s, progress=_progress(session, step, sampler))
-    records = read_records(read_logs(run.logs))
+    records = _records(session, run)
     asked = Asked(
         concurrency=step.concurrency,
         request_rate=step.request_rate,

@@ -12,8 +12,7 @@ SHORT_S = 10.0
 
 def base_url(target: Target) -> str:
     """``http://host:port/prefix`` of a target."""
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    return f"{'https' if target.tls else 'http'}://{host}:{target.port}{target.path}"
+    return f"{'https' if target.tls else 'http'}://{target.address}{target.path}"
 
 
 def call(

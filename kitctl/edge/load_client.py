@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,8 @@ from kitctl.errors import Exit, KitError
 
 LEAD_NS = 50_000_000
 READY_TIMEOUT_S = 120.0
+TLS_MARKS = ("[SSL", "SSLError", "SSLEOFError", "CERTIFICATE_VERIFY", "_ssl.c", "handshake")
+ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/generate", "/v1")
 
 Progress = Callable[[int, int], None]
 
@@ -26,9 +30,10 @@ Progress = Callable[[int, int], None]
 def target_of(
     url: str, *, api_key: str | None = None, ca_file: str | None = None, insecure: bool = False
 ) -> Target:
-    """The address in ``url`` (``http://host:port[/prefix]``).
+    """The address in ``url`` (``http://host:port[/prefix]``, also with ``/v1`` or an endpoint's path behind it).
 
     Raises KitError ``bad-url`` or, for a URL that holds a password, ``url-credentials`` (exit 2); neither tells it.
+    ``bad-ca-file`` (exit 2) for one without certificates.
     """
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -43,10 +48,13 @@ def target_of(
             remedy="give the address alone, and a key with --api-key-file FILE or KITCTL_API_KEY",
             exit_code=Exit.USAGE,
         )
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or "?" in url or "#" in url:
         raise _bad_url(url)
     tls = parts.scheme == "https"
-    path = parts.path.rstrip("/").removesuffix("/v1")
+    if tls and ca_file is not None:
+        _require_authorities(ca_file)
+    path = parts.path.rstrip("/")
+    path = path.removesuffix(next((end for end in ENDPOINTS if path.endswith(end)), "")).rstrip("/")
     return Target(
         host=parts.hostname,
         port=port or (443 if tls else 80),
@@ -59,19 +67,20 @@ def target_of(
 
 
 def _masked(url: str) -> str:
-    """``url`` without what stands before its last ``@``."""
+    """``url`` without what stands before its last ``@`` or behind a ``?`` or ``#``, where keys may be."""
     before, at, rest = url.rpartition("@")
     scheme, mark, _ = before.partition("://")
+    shown = re.sub(r"([?#]).+", r"\1***", rest, flags=re.DOTALL)
     if not at:
-        return url
-    return f"{scheme}{mark}***@{rest}" if mark and scheme.isalpha() else f"***@{rest}"
+        return shown
+    return f"{scheme}{mark}***@{shown}" if mark and scheme.isalpha() else f"***@{shown}"
 
 
 def _bad_url(url: str) -> KitError:
     return KitError(
         "bad-url",
         f"{_masked(url)!r} is not the address of a server",
-        remedy="give --url http://HOST:PORT",
+        remedy="give --url http://HOST:PORT, without ? or #",
         exit_code=Exit.USAGE,
     )
 
@@ -79,8 +88,8 @@ def _bad_url(url: str) -> KitError:
 def run_load(target: Target, load: Load, *, timeout_s: float, progress: Progress | None = None) -> LoadRun:
     """Send ``load`` to ``target`` and wait for its end. ``timeout_s``: silence after which a request is given up.
 
-    Raises KitError ``server-unreachable`` (exit 10) when no connection stands, ``too-few-files`` (exit 3),
-    ``load-client-died`` (exit 70).
+    Raises KitError ``server-unreachable`` (exit 10) when no connection stands, ``tls-failed`` (exit 10) when none
+    with TLS does, ``too-few-files`` (exit 3), ``load-client-died`` (exit 70).
     """
     address = _resolve(target)
     with tempfile.TemporaryDirectory(prefix="kitctl-load-") as folder:
@@ -118,14 +127,53 @@ def _resolve(target: Target) -> tuple[str, int]:
 
 
 def unreachable(target: Target, why: str) -> KitError:
-    """The error of a server that takes no connection: ``server-unreachable`` (exit 10)."""
+    """The error of a server that takes no connection, for the reason ``why``: ``server-unreachable`` (exit 10).
+
+    ``tls-failed`` (exit 10) when the reason speaks of TLS: the server is there, and takes no such connection.
+    """
+    if target.tls and any(mark in why for mark in TLS_MARKS):
+        return _untrusted(target, why) if "CERTIFICATE_VERIFY_FAILED" in why else _no_tls(target, why)
     return KitError(
         "server-unreachable",
-        f"nothing answers at {target.host}:{target.port}",
+        f"nothing answers at {target.address}",
         evidence=(why,),
         remedy="start the server, or give its address with --url http://HOST:PORT",
         exit_code=Exit.UNREACHABLE,
     )
+
+
+def _no_tls(target: Target, why: str) -> KitError:
+    return KitError(
+        "tls-failed",
+        f"{target.address} answers, but not with TLS",
+        evidence=(why,),
+        remedy="give its address with --url http://HOST:PORT",
+        exit_code=Exit.UNREACHABLE,
+    )
+
+
+def _untrusted(target: Target, why: str) -> KitError:
+    return KitError(
+        "tls-failed",
+        f"the certificate of {target.address} is not trusted",
+        evidence=(why,),
+        remedy="name the authority that signed it with --ca-file FILE, or take any certificate with --insecure",
+        exit_code=Exit.UNREACHABLE,
+    )
+
+
+def _require_authorities(path: str) -> None:
+    """Raise KitError ``bad-ca-file`` (exit 2) where the file holds no certificate that may be read."""
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as broken:
+        raise KitError(
+            "bad-ca-file",
+            f"{path} holds no certificates to trust",
+            evidence=(str(broken),),
+            remedy="give --ca-file a PEM file with the certificate of the authority",
+            exit_code=Exit.USAGE,
+        ) from broken
 
 
 def _too_few_files(why: str) -> KitError:

@@ -113,9 +113,16 @@ class Worker:
             sock = socket.create_connection(self.address, timeout=CONNECT_TIMEOUT_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.tls is not None:
-                sock = self.tls.wrap_socket(sock, server_hostname=self.job["server_name"])
+                sock = self._with_tls(sock)
             sock.setblocking(False)
             self._adopt(stream, sock, select.EPOLLIN)
+
+    def _with_tls(self, sock: socket.socket) -> socket.socket:
+        assert self.tls is not None
+        try:
+            return self.tls.wrap_socket(sock, server_hostname=self.job["server_name"])
+        except OSError as failed:
+            raise OSError(f"TLS handshake: {failed}") from failed
 
     def _adopt(self, stream: Stream, sock: socket.socket, events: int) -> None:
         stream.sock = sock

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from kitctl.edge.environment import state_dir
+from kitctl.edge.files import read_text_if_there, writing
 from kitctl.errors import Exit, KitError
 
 
@@ -43,12 +49,16 @@ def append_lines(path: str, lines: list[str]) -> None:
             os.fsync(out.fileno())
     except OSError as refused:
         _restore(target, size)
-        raise KitError(
-            "file-unwritable",
-            f"{path} cannot be written: {refused}",
-            remedy="give a writable place with -o FILE",
-            exit_code=Exit.USAGE,
-        ) from refused
+        raise _unwritable(path, refused) from refused
+
+
+def _unwritable(path: str, refused: OSError) -> KitError:
+    return KitError(
+        "file-unwritable",
+        f"{path} cannot be written: {refused}",
+        remedy="give a writable place with -o FILE",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _restore(path: Path, size: int | None) -> None:
@@ -62,10 +72,117 @@ def _restore(path: Path, size: int | None) -> None:
             os.truncate(path, size)
 
 
-def newest_result(folder: str, holds: str) -> str | None:
-    """The newest ``.jsonl`` in ``folder`` whose first line holds the text ``holds``; ``None`` without one."""
+def newest_result(folder: str, *holds: str) -> str | None:
+    """The newest ``.jsonl`` in ``folder`` whose first line holds every text of ``holds``; ``None`` without one."""
     for path in sorted(Path(folder).glob("*.jsonl"), reverse=True):
-        with path.open(encoding="utf-8") as lines:
-            if holds in lines.readline():
-                return str(path)
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            first = lines.readline()
+        if all(text in first for text in holds):
+            return str(path)
     return None
+
+
+def holds_anything(path: str) -> bool:
+    """Whether there is such a file and a byte in it."""
+    return Path(path).is_file() and Path(path).stat().st_size > 0
+
+
+# a last line that an interrupt cut short ------------------------------------------------------------------------------
+def read_whole_lines(path: str) -> str:
+    """The file's text without a last line that was cut short.
+
+    Raises KitError ``file-unreadable`` (exit 2).
+    """
+    try:
+        data = Path(path).read_bytes()
+        return data[: _whole_bytes(data)].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as broken:
+        raise KitError(
+            "file-unreadable",
+            f"{path} cannot be read: {broken}",
+            remedy=f"check that {path} is a result of kitctl bench and readable by you",
+            exit_code=Exit.USAGE,
+        ) from broken
+
+
+def mend_tail(path: str) -> None:
+    """Cut a last line that an interrupt cut short, and end a whole one that only lacks its newline.
+
+    Raises KitError ``file-unwritable`` (exit 2).
+    """
+    with writing(path), Path(path).open("r+b") as file:
+        data = file.read()
+        whole = _whole_bytes(data)
+        file.truncate(whole)
+        if not data[:whole].endswith(b"\n"):
+            file.write(b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _whole_bytes(data: bytes) -> int:
+    """How many bytes of ``data`` are whole lines: a JSON object without its end is none."""
+    lines = data.rfind(b"\n") + 1
+    try:
+        msgspec.json.decode(data[lines:])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return lines
+    return len(data)
+
+
+# one writer at a time -------------------------------------------------------------------------------------------------
+@contextmanager
+def result_lock(path: str, *, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the result file itself while the block runs; the kernel frees it when the process dies, however it dies.
+
+    A file that was not there and stays empty goes again. Raises KitError ``result-busy`` (exit 3), which names the
+    holder where the kernel tells it, and ``file-unwritable`` (exit 2).
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        was_there = target.exists()
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as refused:
+        raise _unwritable(path, refused) from refused
+    try:
+        _take(handle, path, say)
+        try:
+            yield
+        finally:
+            if not was_there and os.fstat(handle).st_size == 0:
+                target.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _take(handle: int, path: str, say: Callable[[str], None]) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _busy(path, _holder(handle)) from None
+    except OSError as refused:
+        if refused.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        say(f"the file system of {path} has no locks: let no second kitctl write it")
+
+
+def _holder(handle: int) -> str:
+    """Who holds the lock on an open file, as /proc/locks tells it."""
+    file = os.fstat(handle)
+    place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    for line in (read_text_if_there("/proc/locks") or "").splitlines():
+        fields = line.split()
+        if fields[1:2] == ["FLOCK"] and fields[5:6] == [place] and int(fields[4]) > 0:
+            return f"process {fields[4]}"
+    return "the kernel does not tell which process it is"
+
+
+def _busy(path: str, holder: str) -> KitError:
+    return KitError(
+        "result-busy",
+        f"another kitctl writes {path}",
+        evidence=(holder,),
+        remedy="let it end, or give another -o FILE",
+        exit_code=Exit.REFUSED,
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from kitctl.bench.answers import Record
-from kitctl.bench.measure import Asked, measure
+from kitctl.bench.measure import Asked, measure, without_key
 from kitctl.bench.points import point_of
 
 MS = 1_000_000
@@ -96,3 +96,12 @@ def test_token_gaps_weigh_by_tokens_and_chunk_gaps_do_not() -> None:
 def test_no_records() -> None:
     repeat = measure([], asked(1))
     assert (repeat.requests, repeat.window_s, repeat.streams) == (0, 0, ())
+
+
+@pytest.mark.parametrize("cut", [None, 20, 24])
+def test_what_a_server_says_is_one_line_without_the_key(cut: int | None) -> None:
+    said = "no such\nkey:\x1b sk-abcdefghijkl"[:cut]
+    assert without_key(said, "sk-abcdefghijkl") == (
+        "no such key: ***" if cut != 20 else "no such key: sk-abc"
+    )
+    assert without_key("a  b", None) == "a b"

@@ -39,6 +39,10 @@ def test_good_point_passes() -> None:
             "errors: 3 of 40 requests failed (http-500 x2, timeout x1)",
         ),
         (
+            {"errors": 40, "error_kinds": {"http-400": 40}, "first_error": "too long"},
+            "errors: 40 of 40 requests failed (http-400 x40); the first: too long",
+        ),
+        (
             {"unknown_tokens": 40, "output_tokens": 0},
             "no-usage: the server gave no token count for 40 answers",
         ),
@@ -75,7 +79,7 @@ def test_good_point_passes() -> None:
         ({"late_ms": 80.0}, "schedule-late: requests went out 80 ms after their time (99th percentile)"),
         (
             {"window_completed": 9},
-            "short-window: 9 requests completed while all 8 streams were busy, 16 are needed",
+            "short-window: 9 requests completed while all 8 streams were busy, 16 are needed (ask for more requests a stream)",
         ),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
@@ -115,6 +119,12 @@ def test_notes() -> None:
         "GPU clocks were held back: power cap",
     ]
     assert list(notes_of([GOOD] * 3, Limits())) == []
+    assert list(notes_of([GOOD], Limits(), has_interval=False)) == [
+        "one repeat gives no interval (raise --repeats)"
+    ]
+    assert list(notes_of([msgspec.structs.replace(odd, answered=0)], Limits(), has_interval=False)) == [
+        "GPU clocks were held back: power cap"
+    ]
 
 
 def test_notes_on_the_servers_own_limits() -> None:

@@ -163,6 +163,37 @@ def test_hopeless_points_are_measured_once() -> None:
     assert point["ttft_ms"]["p50"] == close_to(30, 0.1)
 
 
+def test_a_silent_server_is_asked_for_one_load_only() -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "kitctl",
+        "bench",
+        "--model",
+        "demo",
+        "--concurrency",
+        "8,9",
+        "--timeout-s",
+        "0.5",
+    ]
+    with rate_server(Behaviour(silent_every=1)) as server:
+        done = subprocess.run(
+            [*argv, "--url", server.url, "--json"], capture_output=True, text=True, timeout=120, check=False
+        )
+    (point,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, point["concurrency"], point["repeats"]) == (9, 8, 1)
+    assert (point["first_error"], point["notes"]) == ("timeout: no byte for 0.5 s", [])
+    assert "not measured, since no request was answered: C=9\n" in done.stderr
+
+
+def test_what_the_server_says_of_a_failure_is_told() -> None:
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3, error_every=1)) as server:
+        (point,) = bench(server.url, exit_code=9)
+    assert point["first_error"] == '{"message": "planted"}'
+    assert point["invalid_reasons"][0].endswith("failed (http-500 x20); the first: " + point["first_error"])
+    assert point["notes"] == []
+
+
 @pytest.mark.parametrize("status_line", [b"HTTP/1.0 200 OK", b"HTTP/1.1 200 OK"])
 def test_answers_that_end_with_the_connection(status_line: bytes) -> None:
     """As Python's http.server sends them: no length, no chunks, a content type of its own choice."""
@@ -304,7 +335,7 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
         "--output-tokens",
         "20",
     ]
-    argv += ["-o", str(out), "--resume"]
+    argv += ["-o", str(out)]
     with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
         said = [
             subprocess.run(
@@ -312,8 +343,8 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
             )
             for more in (
                 ["--concurrency", "2"],
-                ["--concurrency", "4"],
-                ["--concurrency", "2", "--output-tokens", "21"],
+                ["--concurrency", "4", "--resume"],
+                ["--concurrency", "2", "--output-tokens", "21", "--resume"],
             )
         ]
     assert (
@@ -322,6 +353,103 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
     )
     assert said[2].returncode == 2 and "other-sweep" in said[2].stderr
     assert [point.concurrency for point in read_result(str(out), out.read_text()).points] == [2, 4]
+
+
+def test_a_torn_last_line_is_cut_before_a_sweep_goes_on(tmp_path: Path) -> None:
+    """Whether the interrupt fell into a repeat or a point, inside a letter, or just before a newline."""
+    whole = tmp_path / "whole.jsonl"
+    short = ("--concurrency", "1,2", "--label", "zu langsam \u00fc\u2028")
+    with rate_server(Behaviour(ttft_ms=10, step_ms=1)) as server:
+        bench(server.url, *short, "-o", str(whole))
+        data = whole.read_bytes()
+        ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
+        for number, cut in enumerate((ends[0] - 1, ends[0] + 20, ends[1] - 1, ends[2] - 30, ends[3] + 1)):
+            torn = tmp_path / f"{number}.jsonl"
+            torn.write_bytes(data[:cut])
+            points = bench(server.url, *short, "-o", str(torn), "--resume")
+            assert [point["concurrency"] for point in points] == [1, 2]
+            assert all(json.loads(line) for line in torn.read_text().split("\n")[:-1])
+            assert len(read_result(str(torn), torn.read_text()).repeats) == 2
+
+
+def test_a_file_that_another_bench_writes_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        argv = [
+            sys.executable,
+            "-m",
+            "kitctl",
+            "bench",
+            "--url",
+            server.url,
+            "--model",
+            "demo",
+            "-o",
+            str(out),
+        ]
+        argv += ["--output-tokens", "20", "--concurrency", "2", "--repeats", "1000"]
+        with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as first:
+            assert first.stderr is not None
+            next(line for line in first.stderr if " tok/s, " in line)
+            for more in ([], ["--resume"]):
+                done = subprocess.run(
+                    [*argv, *more, "--json"], capture_output=True, text=True, timeout=60, check=False
+                )
+                refused = json.loads(done.stdout)
+                assert (done.returncode, refused["code"]) == (3, "result-busy")
+                assert refused["evidence"][0] in (
+                    f"process {first.pid}",
+                    "the kernel does not tell which process it is",
+                )
+            first.kill()
+            first.stderr.read()
+        (freed,) = failure_of(server, "-o", str(out))
+    assert freed["code"] == "result-exists"
+    assert list(tmp_path.glob("results*")) == [out]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_nothing_to_resume(tmp_path: Path, named: bool) -> None:
+    out = tmp_path / "results.jsonl"
+    with rate_server() as server:
+        (failure,) = failure_of(server, "--resume", *(("-o", str(out)) if named else ()))
+    assert failure["code"] == "nothing-to-resume"
+    assert not out.exists()
+
+
+def test_no_sweep_goes_on_behind_a_second_opinion(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    short = ("--repeats", "1", "--output-tokens", "20", "-o", str(out))
+    with rate_server(Behaviour(ttft_ms=10, step_ms=1)) as server:
+        bench(server.url, *short)
+        text = out.read_text()
+        out.write_text(text + json.dumps({"schema": "kitctl.bench.run/1", "label": "other"}) + "\n")
+        (failure,) = failure_of(server, *short, "--resume")
+    assert failure["code"] == "sweep-closed"
+
+
+def test_a_folder_as_result_file_is_refused(tmp_path: Path) -> None:
+    with rate_server() as server:
+        (failure,) = failure_of(server, "-o", str(tmp_path))
+    assert (failure["code"], failure["remedy"]) == ("file-unwritable", "give a writable place with -o FILE")
+
+
+def test_an_unreachable_server_leaves_no_empty_file(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    argv = [
+        sys.executable,
+        "-m",
+        "kitctl",
+        "bench",
+        "--url",
+        "http://127.0.0.1:9",
+        "--model",
+        "m",
+        "-o",
+        str(out),
+    ]
+    assert subprocess.run(argv, capture_output=True, timeout=60, check=False).returncode == 10
+    assert not out.exists()
 
 
 def test_results_are_not_overwritten(tmp_path: Path) -> None:
@@ -357,6 +485,27 @@ def test_nothing_answers(named: list[str]) -> None:
     failure = json.loads(done.stdout)
     assert failure["code"] == "server-unreachable"
     assert failure["cause"] == "nothing answers at 127.0.0.1:9"
+
+
+class RefusesTls(socketserver.BaseRequestHandler):
+    """Answers in plain text whatever comes, as HTTP servers do with what is no request."""
+
+    def handle(self) -> None:
+        self.request.recv(4096)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+@pytest.mark.parametrize("named", [["--model", "demo"], []])
+def test_a_server_without_tls(named: list[str]) -> None:
+    argv = [sys.executable, "-m", "kitctl", "bench", *named, "--json", "--url"]
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), RefusesTls) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_address[1]}"
+        done = subprocess.run([*argv, url], capture_output=True, text=True, timeout=60, check=False)
+        server.shutdown()
+    failure = json.loads(done.stdout)
+    assert (done.returncode, failure["code"]) == (10, "tls-failed")
+    assert "WRONG_VERSION_NUMBER" in failure["evidence"][0]
 
 
 def ready_run(url: str, stack: str = "demo-stack") -> None:

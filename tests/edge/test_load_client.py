@@ -75,8 +75,9 @@ def test_tls(tmp_path: Path) -> None:
     how = Behaviour(ttft_ms=50, step_ms=5, keep_idle_requests=1)
     with rate_server(how, tls=str(pem)) as server:
         records = drive(server.url, streams=4, ramp_s=0.0, rounds=3, ca_file=str(tmp_path / "cert.pem"))
-        with pytest.raises(KitError, match="nothing answers"):
+        with pytest.raises(KitError, match=r"the certificate of 127.0.0.1:[0-9]+ is not trusted") as failed:
             drive(server.url, streams=1, ramp_s=0.0)
+        assert (failed.value.code, failed.value.exit_code) == ("tls-failed", Exit.UNREACHABLE)
     assert [(record.error, record.output_tokens) for record in records] == [(None, 60)] * 12
 
 
@@ -97,9 +98,31 @@ def test_bad_address(url: str) -> None:
     assert (failed.value.code, failed.value.exit_code) == ("bad-url", Exit.USAGE)
 
 
-def test_address_with_prefix() -> None:
-    target = target_of("https://host/llm/v1/")
+@pytest.mark.parametrize("end", ["", "/", "/v1/", "/v1/chat/completions", "/v1/completions", "/generate"])
+def test_address_with_prefix(end: str) -> None:
+    target = target_of(f"https://host/llm{end}")
     assert (target.host, target.port, target.tls, target.path) == ("host", 443, True, "/llm")
+
+
+def test_a_server_without_tls() -> None:
+    with rate_server() as server, pytest.raises(KitError, match="answers, but not with TLS") as failed:
+        drive(server.url.replace("http:", "https:"), streams=1, ramp_s=0.0)
+    assert (failed.value.code, failed.value.exit_code) == ("tls-failed", Exit.UNREACHABLE)
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_a_file_without_authorities_is_refused(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "ca.pem"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(KitError) as refused:
+        target_of("https://host", ca_file=str(path))
+    assert (refused.value.code, refused.value.exit_code) == ("bad-ca-file", Exit.USAGE)
+
+
+def test_an_ipv6_address_is_told_in_brackets() -> None:
+    with pytest.raises(KitError, match=r"nothing answers at \[::1\]:9$"):
+        drive("http://[::1]:9", streams=1, ramp_s=0.0)
 
 
 def test_killed_command_leaves_no_client_and_no_files(tmp_path: Path) -> None:
@@ -136,6 +159,8 @@ def test_killed_command_leaves_no_client_and_no_files(tmp_path: Path) -> None:
         ("http://host:99999", "bad-url"),
         ("ftp://host", "bad-url"),
         ("http://", "bad-url"),
+        ("http://host:8000/v1?key=pa55", "bad-url"),
+        ("http://host:8000#pa55", "bad-url"),
         ("http://user:pa55@[::1", "bad-url"),
         ("http://user:pa55@host:99999", "bad-url"),
         ("http://user:pa55@host:8000/v1", "url-credentials"),
