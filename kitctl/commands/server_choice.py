@@ -78,7 +78,7 @@ def choose_server(args: argparse.Namespace) -> Server:
     return Server(
         target=target,
         url=url,
-        label=run_words(record) if record is not None else f"{target.host}:{target.port}",
+        label=run_words(record) if record is not None else target.address,
         model=model,
         served=served,
         record=msgspec.to_builtins(record) if record is not None else None,

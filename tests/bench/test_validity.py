@@ -79,7 +79,8 @@ def test_good_point_passes() -> None:
         ({"late_ms": 80.0}, "schedule-late: requests went out 80 ms after their time (99th percentile)"),
         (
             {"window_completed": 9},
-            "short-window: 9 requests completed while all 8 streams were busy, 16 are needed (ask for more requests a stream)",
+            "short-window: 9 requests completed while all 8 streams were busy, 16 are needed "
+            "(ask for more requests a stream)",
         ),
     ],
     ids=lambda value: value.split(":")[0] if isinstance(value, str) else "",
