@@ -22,7 +22,7 @@ from kitctl.bench.points import Point
 from kitctl.bench.results import ResultFile
 
 MORE_REPEATS = "measure with --repeats 3 (kitctl bench), the baseline too"
-SAME_LOADS = "measure every load of the baseline again: kitctl bench with its --concurrency or --request-rate"
+SAME_LOADS = "measure every load of the baseline again: kitctl bench with its --concurrency or --rate"
 
 
 class Unjudged(msgspec.Struct, frozen=True, kw_only=True):
