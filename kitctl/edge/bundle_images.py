@@ -10,7 +10,7 @@ from kitctl.bundle.image_tree import INDEX_NAME, blob_name, load_index, load_man
 from kitctl.bundle.manifest import BundleImage
 from kitctl.edge.bundle_reader import Objects
 from kitctl.edge.docker_client import engine_address
-from kitctl.edge.docker_engine import engine_info, image_id
+from kitctl.edge.docker_engine import engine_info, find_image, image_id
 from kitctl.edge.image_archive import load_image
 from kitctl.edge.image_store import save_bill, save_image_record
 from kitctl.errors import Exit, KitError
@@ -39,6 +39,8 @@ def adopt_image(image: BundleImage, objects: Objects, *, load: bool) -> None:
     """
     if load:
         load_image(_files(image, objects))
+        if not _has_layers(image.reference):
+            load_image(_files(image, objects))
     found = image_id(image.reference)
     if found is None or found not in image.tree.tree().ids:
         raise KitError(
@@ -53,6 +55,16 @@ def adopt_image(image: BundleImage, objects: Objects, *, load: bool) -> None:
         if image.bill is not None:
             text = b"".join(objects.chunks(image.bill)).decode()
             save_bill(image.record, text.replace(image.record.image_id, found))
+
+
+def _has_layers(reference: str) -> bool:
+    """Whether the engine knows what the image is made of.
+
+    While containerd clears what an earlier, broken load left, it may take a blob that this load had found there
+    already (seen once, Docker Engine 28.5.2); the second load brings it again.
+    """
+    found = find_image(reference)
+    return found is not None and bool((found.attrs.get("RootFS") or {}).get("Layers"))
 
 
 def _as_known_here(record: ImageRecord, found: str) -> ImageRecord:
