@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from kitctl.bench.event_log import Answer, Exchange, events_of, read_answer
+from kitctl.bench.event_log import Answer, Exchange, events_of, read_answer, read_logs
+from kitctl.bench.load import LoadRun
 
 
 class Usage(msgspec.Struct):
@@ -61,6 +62,7 @@ class Chunk(msgspec.Struct):
     output_ids: list[int] | None = None
 
 
+LEAST_KEY_PART = 8
 _DECODER = msgspec.json.Decoder(Chunk)
 
 
@@ -114,6 +116,24 @@ class Record:
 def read_records(exchanges: Iterable[Exchange]) -> tuple[Record, ...]:
     """Every exchange as a record, in order."""
     return tuple(_record(exchange) for exchange in exchanges)
+
+
+def records_of(run: LoadRun, api_key: str | None) -> tuple[Record, ...]:
+    """What came back of a load, without the key where a server repeats it in what it says of a failure."""
+    return tuple(
+        replace(record, detail=without_key(record.detail, api_key)) if record.detail else record
+        for record in read_records(read_logs(run.logs))
+    )
+
+
+def without_key(detail: str, api_key: str | None) -> str:
+    """What a server said, on one line and without the key, even one of which only the beginning was kept."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in detail).split())
+    if not api_key:
+        return line
+    line = line.replace(api_key, "***")
+    cut = next((n for n in range(len(api_key) - 1, LEAST_KEY_PART - 1, -1) if line.endswith(api_key[:n])), 0)
+    return f"{line[:-cut]}***" if cut else line
 
 
 def _record(exchange: Exchange) -> Record:

@@ -1,4 +1,4 @@
-"""Which requests failed, of what kind, and are they too many? Shared by what asks every prompt once."""
+"""Which requests failed, of what kind, and are they too many?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from kitctl.bench.answers import Record
-from kitctl.bench.validity import Limits
 
+ERROR_SHARE = 0.01
+"""Figures over requests of which more failed are not to be believed."""
 _LONGEST = 200
 
 
@@ -16,10 +17,10 @@ def failed_kinds(errors: Iterable[str | None]) -> dict[str, int]:
     return dict(Counter(error for error in errors if error is not None))
 
 
-def too_many_failed(kinds: Mapping[str, int], asked: int) -> str | None:
-    """Why figures over ``asked`` requests must not be believed; ``None`` up to 1 % of failures."""
+def too_many_failed(kinds: Mapping[str, int], asked: int, *, share: float = ERROR_SHARE) -> str | None:
+    """Why figures over ``asked`` requests must not be believed; ``None`` up to ``share`` of failures."""
     failed = sum(kinds.values())
-    if failed <= Limits().error_share * asked:
+    if failed <= share * asked:
         return None
     return f"errors: {failed} of {asked} requests failed ({kinds_text(kinds)})"
 

@@ -15,11 +15,11 @@ import msgspec
 
 from kitctl.bench.answers import Record
 from kitctl.bench.counters import Counters
+from kitctl.bench.failed import failed_kinds
 from kitctl.bench.statistics import bin_of, percentile
 
 LATE_END_SHARE = 0.05
 MOST_DETAIL = 200
-LEAST_KEY_PART = 8
 
 
 class StreamRate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -118,7 +118,7 @@ def measure(records: Sequence[Record], asked: Asked) -> Repeat:
         seed=asked.seed,
         requests=len(records),
         errors=len(records) - len(good),
-        error_kinds=dict(Counter(record.error for record in records if record.error is not None)),
+        error_kinds=failed_kinds(record.error for record in records),
         stops=dict(Counter(record.finish or "unknown" for record in good)),
         stopped_early=_stopped_early(good, asked.output_tokens),
         models=dict(Counter(record.model for record in good if record.model is not None)),
@@ -144,16 +144,6 @@ def measure(records: Sequence[Record], asked: Asked) -> Repeat:
         late_ms=_lateness_ms(records),
         first_error=next((r.detail[:MOST_DETAIL] for r in records if r.error is not None and r.detail), None),
     )
-
-
-def without_key(detail: str, api_key: str | None) -> str:
-    """What a server said, on one line and without the key, even one of which only the beginning was kept."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in detail).split())
-    if not api_key:
-        return line
-    line = line.replace(api_key, "***")
-    cut = next((n for n in range(len(api_key) - 1, LEAST_KEY_PART - 1, -1) if line.endswith(api_key[:n])), 0)
-    return f"{line[:-cut]}***" if cut else line
 
 
 def _window(records: Sequence[Record], *, open_loop: bool) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.answers import Record
+from kitctl.bench.failed import ERROR_SHARE, too_many_failed
 from kitctl.bench.measure import Health, Repeat
 from kitctl.bench.statistics import mean, spread_of
 
@@ -20,7 +21,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ``template_tokens``: cached tokens a chat request may have for the template's own head, which all share.
     """
 
-    error_share: float = 0.01
+    error_share: float = ERROR_SHARE
     cached_share: float = 0.01
     template_tokens: int = 32
     counter_difference: float = 0.01
@@ -62,11 +63,10 @@ def _answer_reasons(
     repeats: Sequence[Repeat], model: str, served: Sequence[str] | None, limits: Limits
 ) -> Iterable[str]:
     requests = sum(repeat.requests for repeat in repeats)
-    errors = sum(repeat.errors for repeat in repeats)
-    if errors > limits.error_share * requests:
-        kinds = ", ".join(f"{k} x{n}" for k, n in sum_counts(r.error_kinds for r in repeats).items())
+    kinds = sum_counts(repeat.error_kinds for repeat in repeats)
+    if (failed := too_many_failed(kinds, requests, share=limits.error_share)) is not None:
         said = next((f"; the first: {r.first_error}" for r in repeats if r.first_error), "")
-        yield f"errors: {errors} of {requests} requests failed ({kinds}){said}"
+        yield f"{failed}{said}"
     unknown = sum(repeat.unknown_tokens for repeat in repeats)
     if unknown:
         yield f"no-usage: the server gave no token count for {unknown} answers"

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import msgspec
 
 from kitctl.bench.acceptance import Acceptance, acceptance_of, sample_of
-from kitctl.bench.answers import Record, read_records
+from kitctl.bench.answers import Record, records_of
 from kitctl.bench.counters import Counters, counted_between, read_counters
-from kitctl.bench.event_log import read_logs
 from kitctl.bench.failed import failed_kinds, failure_lines
 from kitctl.bench.load import Load
 from kitctl.bench.parity import Parity, judge_parity
@@ -89,7 +88,7 @@ def ask_all(
     )
     streams = min(streams, len(requests))
     load = Load(requests=requests, streams=streams, starts_s=(0.0,) * streams)
-    return read_records(read_logs(run_load(server.target, load, timeout_s=spec.timeout_s).logs))
+    return records_of(run_load(server.target, load, timeout_s=spec.timeout_s), server.target.api_key)
 
 
 def _whole_body(spec: Spec, prompt: Prompt) -> dict[str, object]:

@@ -12,7 +12,7 @@ from kitctl.commands.bench_options import add_load_arguments, dataset_of, seed_f
 from kitctl.commands.bench_second import require_stack, second_opinion
 from kitctl.commands.bench_sweep import Sweep, run_sweep
 from kitctl.commands.server_choice import add_server_arguments, choose_server
-from kitctl.commands.stack_death import death_of, telling_death
+from kitctl.commands.stack_death import require_alive, telling_death
 from kitctl.edge.files import require_folder
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
@@ -50,9 +50,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         with telling_death(server):
             points, path = run_sweep(sweep, context, held)
         failed = any(not point.valid for point in points)
-        death = death_of(server) if failed else None
-        if death is not None:
-            raise death
+        require_alive(server, failed=failed)
         told = second_opinion(server, sweep, points, path, context) if asks_engine else ()
     return Result(
         data={"schema": "kitctl.bench/1", "file": path, "points": msgspec.to_builtins(points)},

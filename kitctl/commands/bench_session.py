@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
-from kitctl.bench.answers import Record, read_records
+from kitctl.bench.answers import Record, records_of
 from kitctl.bench.counters import Counters, counted_between, read_counters
-from kitctl.bench.event_log import read_logs
 from kitctl.bench.gpu_watch import gpu_of
 from kitctl.bench.load import Load, LoadRun, Target
-from kitctl.bench.measure import MOST_DETAIL, Asked, Health, Repeat, measure, without_key
+from kitctl.bench.measure import MOST_DETAIL, Asked, Health, Repeat, measure
 from kitctl.bench.prompts import PromptSet, seed_of
 from kitctl.bench.statistics import percentile
 from kitctl.bench.workload import Endpoint, Spec, Step, load_for, warm_up_for
@@ -76,16 +75,8 @@ def _ask_once(session: Session, endpoint: Endpoint, attempt: int) -> Record:
     load = warm_up_for(
         spec, step, session.target, session.dataset, seed=seed_of(session.seed, "probe", endpoint, attempt)
     )
-    return _records(session, run_load(session.target, load, timeout_s=spec.timeout_s))[0]
-
-
-def _records(session: Session, run: LoadRun) -> tuple[Record, ...]:
-    """What came back, without the key where a server repeats it in what it says of a failure."""
-    key = session.target.api_key
-    return tuple(
-        replace(record, detail=without_key(record.detail, key)) if record.detail else record
-        for record in read_records(read_logs(run.logs))
-    )
+    run = run_load(session.target, load, timeout_s=spec.timeout_s)
+    return records_of(run, session.target.api_key)[0]
 
 
 def warm_up(session: Session, step: Step) -> float:
@@ -93,7 +84,7 @@ def warm_up(session: Session, step: Step) -> float:
     seed = seed_of(session.seed, "warm", step.concurrency, step.request_rate)
     load = warm_up_for(session.spec, step, session.target, session.dataset, seed=seed)
     run = run_load(session.target, load, timeout_s=session.spec.timeout_s)
-    good = [record for record in _records(session, run) if record.error is None]
+    good = [record for record in records_of(run, session.target.api_key) if record.error is None]
     return _ramp_s(session.spec, good)
 
 
@@ -121,7 +112,7 @@ def measure_step(session: Session, step: Step, *, ramp_s: float, attempt: int = 
     before = _counters(target)
     sampler = GpuSampler(local=target.host in ("127.0.0.1", "localhost", "::1"))
     run = run_load(target, load, timeout_s=spec.timeout_s, progress=_progress(session, step, sampler))
-    records = _records(session, run)
+    records = records_of(run, session.target.api_key)
     asked = Asked(
         concurrency=step.concurrency,
         request_rate=step.request_rate,

@@ -18,12 +18,11 @@ from kitctl.bench.workload import Endpoint, Spec, Step, spec_hash
 from kitctl.commands.bench_session import Session, find_endpoint, measure_step, warm_up
 from kitctl.commands.server_choice import Server
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.files import read_text
+from kitctl.edge.files import holds_anything, read_text
 from kitctl.edge.http_calls import base_url, server_info
 from kitctl.edge.package_data import package_text
 from kitctl.edge.result_files import (
     append_lines,
-    holds_anything,
     mend_tail,
     new_run_id,
     newest_result,

@@ -27,10 +27,8 @@ def settle_existing(plan: Plan, args: argparse.Namespace, context: Context) -> R
     container = running_container(plan.project)
     if container is None:
         return None
-    if container.is_running and container.labels.get(f"{LABEL}.plan") == fingerprint(plan):
+    if container.is_running and _has_this_plan(container, plan, args):
         return _already_up(plan, container) or container
-    if container.is_running and not args.replace:
-        raise _other_plan(plan, container, args)
     context.say(f"removing what is left of {plan.project} ({container.status})")
     take_down(plan.project)
     return None
@@ -45,11 +43,18 @@ def foresee_existing(plan: Plan, args: argparse.Namespace) -> str:
     container = running_container(plan.project)
     if container is None or not container.is_running:
         return "would-start"
-    if container.labels.get(f"{LABEL}.plan") == fingerprint(plan):
+    if _has_this_plan(container, plan, args):
         return "already-up" if _already_up(plan, container) else "would-wait"
+    return "would-replace"
+
+
+def _has_this_plan(container: ContainerState, plan: Plan, args: argparse.Namespace) -> bool:
+    """Whether what runs does so by this plan; another plan is raised unless ``--replace`` is given."""
+    if container.labels.get(f"{LABEL}.plan") == fingerprint(plan):
+        return True
     if not args.replace:
         raise _other_plan(plan, container, args)
-    return "would-replace"
+    return False
 
 
 def _already_up(plan: Plan, container: ContainerState) -> Result | None:

@@ -18,7 +18,7 @@ def telling_death(server: Server) -> Iterator[None]:
     try:
         yield
     except KitError as failed:
-        death = death_of(server) if failed.exit_code is Exit.UNREACHABLE else None
+        death = _death_of(server) if failed.exit_code is Exit.UNREACHABLE else None
         if death is None:
             raise
         raise death from failed
@@ -26,12 +26,12 @@ def telling_death(server: Server) -> Iterator[None]:
 
 def require_alive(server: Server, *, failed: bool) -> None:
     """Raise the death of the server's stack (exit 7) when a request of it failed for that."""
-    death = death_of(server) if failed else None
+    death = _death_of(server) if failed else None
     if death is not None:
         raise death
 
 
-def death_of(server: Server) -> KitError | None:
+def _death_of(server: Server) -> KitError | None:
     """What ended the stack that is measured; ``None`` while it runs, and for a server that kitctl did not start."""
     if server.record is None:
         return None

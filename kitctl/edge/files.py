@@ -81,10 +81,15 @@ def require_folder(path: str | None) -> None:
         )
 
 
+def holds_anything(path: str) -> bool:
+    """Whether there is such a file and a byte in it."""
+    return Path(path).is_file() and Path(path).stat().st_size > 0
+
+
 def require_new_file(path: str | None) -> None:
     """Raises KitError ``no-such-folder`` or, when the file holds something already, ``result-exists`` (exit 2)."""
     require_folder(path)
-    if path and Path(path).is_file() and Path(path).stat().st_size:
+    if path and holds_anything(path):
         raise KitError(
             "result-exists",
             f"{path} holds something already, and is not overwritten",

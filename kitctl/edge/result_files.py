@@ -82,11 +82,6 @@ def newest_result(folder: str, *holds: str) -> str | None:
     return None
 
 
-def holds_anything(path: str) -> bool:
-    """Whether there is such a file and a byte in it."""
-    return Path(path).is_file() and Path(path).stat().st_size > 0
-
-
 # a last line that an interrupt cut short ------------------------------------------------------------------------------
 def read_whole_lines(path: str) -> str:
     """The file's text without a last line that was cut short.

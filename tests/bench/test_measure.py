@@ -2,8 +2,8 @@
 
 import pytest
 
-from kitctl.bench.answers import Record
-from kitctl.bench.measure import Asked, measure, without_key
+from kitctl.bench.answers import Record, without_key
+from kitctl.bench.measure import Asked, measure
 from kitctl.bench.points import point_of
 
 MS = 1_000_000
