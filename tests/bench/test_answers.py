@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from wire import HEAD, chunk, completion, data, end, event, sent
 
-from kitctl.bench.answers import Record, read_records
+from kitctl.bench.answers import Record, read_records, records_of
 from kitctl.bench.event_log import read_logs
+from kitctl.bench.load import ClientHealth, LoadRun
 
 CASES = Path(__file__).parent.parent / "cases" / "bench"
 
@@ -24,6 +25,16 @@ def stream(*events: tuple[float, bytes], finish: bool = True) -> Record:
     last = events[-1][0] if events else 0
     tail = chunk(event(b"[DONE]")) if finish else b""
     return record(*entries, data(0, last, tail + b"0\r\n\r\n"), end(0, last))
+
+
+def test_a_failure_does_not_tell_the_key() -> None:
+    body = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 22\r\n\r\nbad key: sk-abcdefghij"
+    log = b"".join((sent(0, 0), data(0, 5, body), end(0, 5)))
+    health = ClientHealth(
+        processes=1, cpu_share=0, cpu_s=0, lag_mean_ms=0, lag_p99_ms=0, lag_max_ms=0, reconnects=0
+    )
+    (found,) = records_of(LoadRun(logs=(log,), go_ns=0, health=health), "sk-abcdefghij")
+    assert (found.error, found.detail) == ("http-401", "bad key: ***")
 
 
 def test_one_token_a_chunk() -> None:
