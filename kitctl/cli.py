@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from kitctl import __version__
-from kitctl.errors import Exit, KitError
+from kitctl.errors import Exit, KitError, is_interrupt
 from kitctl.result import Context, Result, shown
 
 
@@ -163,7 +163,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     from kitctl.edge.completion import answer, is_asked, line_words
     from kitctl.edge.environment import is_on
-    from kitctl.edge.signals import interrupt_on_sigterm, open_closed_streams
+    from kitctl.edge.signals import forget_unhandled_interrupt, interrupt_on_sigterm, open_closed_streams
     from kitctl.edge.stdout import end_stdout
 
     if is_asked():
@@ -180,16 +180,17 @@ def main(argv: list[str] | None = None) -> int:
     except _WrongUsage as wrong:
         _print_error(wrong.failure, as_json=as_json)
         return int(Exit.USAGE)
-    except KeyboardInterrupt as stopped:
-        _say("interrupted")
-        _print_error(_interrupted(), as_json=as_json and not isinstance(stopped, _StreamEnded))
-        return int(Exit.INTERRUPTED)
     except BrokenPipeError:
         return int(Exit.OK)
-    except Exception:
-        return _report_bug(words, as_json=as_json)
+    except (Exception, KeyboardInterrupt) as failed:
+        if not is_interrupt(failed):
+            return _report_bug(words, as_json=as_json)
+        _say("interrupted")
+        _print_error(_interrupted(), as_json=as_json and not isinstance(failed, _StreamEnded))
+        return int(Exit.INTERRUPTED)
     finally:
         end_stdout()
+        forget_unhandled_interrupt()
 
 
 def _run_and_flush(words: list[str]) -> int:
@@ -313,24 +314,16 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 def _print_failure(failed: KitError, *, as_json: bool) -> None:
     _print_error(failed, as_json=as_json)
-    _say(f"kitctl: {failed.cause} ({failed.code})")
-    for line in failed.evidence:
-        _say(f"  seen: {line}")
-    _say(f"  do:   {failed.remedy}")
+    head, *more = failed.lines()
+    for line in (f"kitctl: {head}", *more):
+        _say(line)
 
 
 def _print_error(failed: KitError, *, as_json: bool) -> None:
     """The failure as one JSON object, for who asked for JSON; what stdout refuses now is lost."""
     if not as_json:
         return
-    body = {
-        "schema": "kitctl.error/1",
-        "code": failed.code,
-        "cause": failed.cause,
-        "evidence": list(failed.evidence),
-        "remedy": failed.remedy,
-        "exit": int(failed.exit_code),
-    }
+    body = {"schema": "kitctl.error/1", **failed.fields(), "exit": int(failed.exit_code)}
     with suppress(OSError):
         print(to_json(body))
 

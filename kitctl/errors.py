@@ -38,6 +38,15 @@ EXIT_MEANINGS: dict[Exit, str] = {
 }
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether ``error`` is an interrupt, or one that Python turned into another error on its way.
+
+    It does so with what is raised while a class is made: ``RuntimeError: Error calling __set_name__`` from
+    KeyboardInterrupt (measured, CPython 3.11.7: an interrupt while modules were imported).
+    """
+    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__))
+
+
 class KitError(Exception):
     """A foreseen failure: what happened, the evidence for it, and what mends it.
 
@@ -54,3 +63,17 @@ class KitError(Exception):
         self.remedy = remedy
         self.exit_code = exit_code
         self.evidence = evidence
+
+    def lines(self) -> tuple[str, ...]:
+        """The failure for a person: cause and code, evidence, remedy."""
+        seen = (f"  seen: {line}" for line in self.evidence)
+        return (f"{self.cause} ({self.code})", *seen, f"  do:   {self.remedy}")
+
+    def fields(self) -> dict[str, object]:
+        """The failure for a program, as each contract that tells one holds it."""
+        return {
+            "code": self.code,
+            "cause": self.cause,
+            "evidence": list(self.evidence),
+            "remedy": self.remedy,
+        }

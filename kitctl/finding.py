@@ -34,6 +34,11 @@ def blocking(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if finding.severity is Severity.BLOCK)
 
 
+def all_blocking(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, each a block: what a start only notes, such as a model yet to be fetched, fails a proof."""
+    return tuple(msgspec.structs.replace(finding, severity=Severity.BLOCK) for finding in findings)
+
+
 def without_skipped(findings: Iterable[Finding], skip: frozenset[str]) -> tuple[Finding, ...]:
     """The findings, with those whose code the user skips turned into notes that say so."""
     return tuple(_skipped(finding) if finding.code in skip else finding for finding in findings)

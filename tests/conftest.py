@@ -25,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--accept", action="store_true", help="write what came as the new gold file")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests have to tell of their run (``record_property("told", LINE)``) is shown though they passed."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
+    for line in (value for report in reports for name, value in report.user_properties if name == "told"):
+        terminalreporter.write_line(line)
+
+
 @pytest.fixture(scope="session")
 def accept(request: pytest.FixtureRequest) -> bool:
     """Whether changed gold files are written instead of refused."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -12,21 +13,55 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 KIT = Path(__file__).parent.parent
 _DROPPED = ("KITCTL_", "COMPOSE_", "DOCKER_", "XDG_", "HF_", "PYTHON")
+_TEST_PORTS = range(10_000, 30_000)
 _BYTECODE = Path(tempfile.gettempdir()) / f"kitctl-tests-bytecode-{os.getuid()}"
 
 
 def free_port() -> int:
-    """A TCP port that nothing listens on now."""
+    """A TCP port that nothing listens on now, and that stays free until it is used.
+
+    It lies below the ports that the kernel gives to outgoing connections (from 32768 on), and each test process draws
+    from a part of its own, each port once.
+    """
+    for port in _PORTS:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise AssertionError("every port of this test process was given")
+
+
+def _own_ports() -> Iterator[int]:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    own = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    mine = list(_TEST_PORTS[own::workers])
+    random.shuffle(mine)
+    return iter(mine)
+
+
+def is_open(port: int, *, address: str = "127.0.0.1") -> bool:
+    """Whether somebody takes a connection there."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        probe.settimeout(2)
+        return probe.connect_ex((address, port)) == 0
+
+
+def holders(port: int) -> list[str]:
+    """Who takes connections on ``port``, before and after ``ss`` was asked for its name; nobody: empty."""
+    if not is_open(port):
+        return []
+    asked = ["ss", "-H", "-l", "-t", "-n", "-p", "sport", "=", f":{port}"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    return [f"port {port}: {said.strip() or 'ss names nobody'}"] if is_open(port) else []
 
 
 def docker(*words: str) -> str:
@@ -34,6 +69,9 @@ def docker(*words: str) -> str:
     done = subprocess.run(["docker", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+_PORTS = _own_ports()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +97,26 @@ class Running:
         self.process.send_signal(number)
 
     def end(self, *, timeout_s: float = 60.0) -> int:
-        """Wait for the end; the exit code."""
-        out, err = self.process.communicate(timeout=timeout_s)
-        self.lines.extend((time.time(), line) for line in [*err.splitlines(), *out.splitlines()])
+        """Wait for the end; the exit code.
+
+        What is left of both streams is read through their own buffers, which hold lines that came together with the
+        one that was waited for; ``communicate`` would pass them by.
+        """
+        assert self.process.stderr is not None and self.process.stdout is not None
+        rest: list[list[str]] = [[], []]
+        readers = [
+            Thread(target=lambda kept=kept, stream=stream: kept.extend(stream), daemon=True)
+            for kept, stream in zip(rest, (self.process.stderr, self.process.stdout), strict=True)
+        ]
+        for reader in readers:
+            reader.start()
+        until_s = time.monotonic() + timeout_s
+        self.process.wait(timeout_s)
+        for reader in readers:
+            reader.join(max(1.0, until_s - time.monotonic()))
+        assert not any(reader.is_alive() for reader in readers), "something else holds its streams open"
+        _close(self.process)
+        self.lines.extend((time.time(), line.rstrip("\n")) for kept in rest for line in kept)
         return self.process.returncode
 
     @property
@@ -151,9 +206,7 @@ class KitUser:
         """What an ended run must not leave: containers, networks, a taken port, half-written files."""
         halves = [str(path) for path in self.home.rglob(".*") if path.is_file()]
         halves = [path for path in halves if not path.endswith("/.env")]
-        with socket.socket() as probe:
-            held = [f"port {self.port}"] if probe.connect_ex(("127.0.0.1", self.port)) == 0 else []
-        return [*self.containers(), *self.networks(), *halves, *held]
+        return [*self.containers(), *self.networks(), *halves, *holders(self.port)]
 
     def clean_up(self) -> None:
         """End what a failed test left running, and remove what it left on the engine."""

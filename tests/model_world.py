@@ -85,6 +85,7 @@ class World:
     root: Path
     hub: Hub
     more_env: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.root / "kit").mkdir()
@@ -115,9 +116,18 @@ class World:
         return Ended(done.returncode, done.stdout, done.stderr)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             self.argv(*words), env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        self.started.append(child)
+        return child
+
+    def end_started(self) -> None:
+        """End what a failed test left running, so that the next test does not meet it."""
+        for child in self.started:
+            if child.poll() is None:
+                child.kill()
+                child.communicate()
 
     def python(self, code: str) -> Ended:
         """Run Python with huggingface_hub in this world."""

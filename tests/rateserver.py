@@ -45,6 +45,7 @@ class Behaviour:
     model: str = "demo"
     answers_as: str = ""
     lists_models: bool = True
+    context_tokens: int = 0
     usage: str = "continuous"
     stop_at: int = 0
     zero_tokens: bool = False
@@ -174,7 +175,9 @@ class RateServer:
     def answer(self, connection: Connection, method: str, path: str, body: bytes) -> None:
         how = self.how
         if path == "/v1/models" and how.lists_models:
-            self.plain(connection, 200, {"object": "list", "data": [{"id": how.model, "object": "model"}]})
+            length = {"max_model_len": how.context_tokens} if how.context_tokens else {}
+            entry = {"id": how.model, "object": "model", **length}
+            self.plain(connection, 200, {"object": "list", "data": [entry]})
         elif path == "/metrics" and how.metrics:
             labels = f'{{engine_type="unified",model_name="{how.model}"}}'
             lines = [f"sglang:{n}{labels} {v * how.metrics_factor}" for n, v in self.read_counters().items()]

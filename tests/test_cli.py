@@ -19,7 +19,7 @@ def test_python_dash_m_is_kitctl(kit_user: KitUser) -> None:
 
 def test_stacks_json_is_a_contract(kit_user: KitUser) -> None:
     body = kit_user.json("stacks")
-    assert set(body) == {"schema", "stacks"}
+    assert set(body) == {"schema", "stacks", "broken"}
     assert body["schema"] == "kitctl.stacks/1"
     demo = next(stack for stack in body["stacks"] if stack["name"] == "cpu-demo")
     assert {
@@ -27,6 +27,23 @@ def test_stacks_json_is_a_contract(kit_user: KitUser) -> None:
         "archs", "gpus", "is_users",
     } <= set(demo)  # fmt: skip
     assert [stack["name"] for stack in body["stacks"]] == sorted(stack["name"] for stack in body["stacks"])
+    assert body["broken"] == []
+
+
+def test_a_broken_stack_hides_no_other(kit_user: KitUser) -> None:
+    kit_user.write_config("stacks/mine.yaml", "summary: mine\nmodel: [\n")
+    whole, told = kit_user.run("stacks"), json.loads(kit_user.run("stacks", "--json").stdout)
+    assert whole.returncode == 2
+    assert "cpu-demo" in whole.stdout
+    assert "\nmine: broken: ~config/stacks/mine.yaml" in whole.stdout
+    assert [(one["name"], one["code"], one["is_users"]) for one in told["broken"]] == [
+        ("mine", "bad-yaml", True)
+    ]
+    listed = kit_user.run("models", "list")
+    assert (listed.returncode, "kitctl/demo" in listed.stdout) == (0, True)
+    assert listed.stderr == "stack mine is broken and counts for no model (bad-yaml): kitctl stacks\n"
+    refused = kit_user.run("models", "rm", "kitctl/demo")
+    assert (refused.returncode, "(bad-yaml)" in refused.stderr) == (2, True)
 
 
 def test_plan_json_needs_no_engine(kit_user: KitUser) -> None:
@@ -219,6 +236,43 @@ def test_a_broken_file_of_the_kit_is_named(kit_user: KitUser, tmp_path: Path) ->
 def test_nan_is_refused_in_json() -> None:
     with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
         to_json({"x": float("nan")})
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "exec('raise KeyboardInterrupt')",
+        """
+class Field:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+class Made:
+    field = Field()
+""",
+        "raise RuntimeError from KeyboardInterrupt()",
+    ],
+    ids=["in-code-from-a-string", "while-a-class-is-made", "turned-into-another"],
+)
+def test_an_interrupt_ends_in_130_wherever_it_meets_an_import(
+    kit_user: KitUser, tmp_path: Path, moment: str
+) -> None:
+    """As ``python -m kitctl`` runs it, of which CPython would make a death by SIGINT."""
+    (tmp_path / "interrupted.py").write_text(moment)
+    (tmp_path / "started.py").write_text(
+        "import sys, kitctl.cli as cli\n"
+        "cli.COMMANDS['stacks'] = cli.Command('interrupted', 'interrupted while it is imported')\n"
+        "sys.exit(cli.main(['stacks', '--json']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "started"],
+        env=kit_user.env | {"PYTHONPATH": f"{KIT}:{tmp_path}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert json.loads(done.stdout)["exit"] == 130
 
 
 def test_a_bug_leaves_a_report_and_no_traceback(kit_user: KitUser, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """What ran on real GPUs holds what kitctl plans and reads: 1 and 2 H200, SGLang 0.5.16, driver 580.159.04.
 
-The outputs are those of tests/gpu/prove.py on 2026-11-29; logs are thinned of progress bars, requests and decode lines.
+The outputs are those of tests/gpu/prove.py on 2026-11-29 and 30; logs are thinned of progress bars, requests and
+decode lines.
 """
 
 import json
+import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import pytest
 from kitctl.campaign.state import fold
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.journal import load_journal
+from kitctl.edge.kit_files import load_kit_texts
+from kitctl.kit.catalog import KitTexts, resolve_stack
 from kitctl.watch.diagnose import diagnose
 from kitctl.watch.engine_log import LoadProgress, Phase, advance
 
@@ -166,40 +171,121 @@ def test_a_real_campaign_ended_with_every_work_done_and_a_whole_journal() -> Non
     assert report.count("parity: equal: 0 of 4 greedy answers differ") == 2
 
 
-@pytest.mark.parametrize("case", ["kimi", "kimi-copy", "kimi-copy-tp2-ep2"])
+KIMI = ["kimi/kimi", "kimi/kimi-copy", "kimi-tp2/kimi-tp2-ep1", "kimi-tp2/kimi-tp2-ep2"]
+KIMI_DFLASH = ["kimi-tp2/kimi-copy-tp2-ep1", "kimi-tp2/kimi-copy-tp2-ep2"]
+
+
+@pytest.mark.parametrize("case", [*KIMI, *KIMI_DFLASH])
 def test_the_small_kimi_served_as_planned(case: str) -> None:
     """MLA, 384 INT4 experts through Marlin, DFLASH: pools, KV bytes a token, accept length."""
-    memory = read(f"kimi/{case}.plan.json")["memory"]
-    progress = progress_of(f"kimi/{case}")
+    memory = read(f"{case}.plan.json")["memory"]
+    progress = progress_of(case)
     assert (progress.phase, progress.first_fatal) == (Phase.READY, None)
     assert {pool.tokens for pool in progress.pools} == {memory["kv_tokens"]} == {1000000}
     for pool in progress.pools:
         per_token = memory["kv_bytes_per_token"]["drafter" if pool.is_drafter else "target"]
         assert pool.size_gb == pytest.approx(1000000 * per_token / GIB, abs=0.01)
-    assert "CompressedTensorsWNA16MarlinMoEMethod" in (CASES / "kimi" / f"{case}.log").read_text()
+    assert "CompressedTensorsWNA16MarlinMoEMethod" in (CASES / f"{case}.log").read_text()
 
 
-@pytest.mark.parametrize("case", ["kimi-copy", "kimi-copy-tp2-ep2"])
+@pytest.mark.parametrize("case", ["kimi/kimi-copy", *KIMI_DFLASH])
 def test_the_small_kimi_accepts_what_the_formula_says(case: str) -> None:
     """(1 - p^8) / (1 - p) = 3.94; tokens of 48 requests less the one that each prefill gave."""
     p = read("kimi/record.json")["laws"]["p_t1"]["kimi"]
     predicted = (1 - p**8) / (1 - p)
-    for point in read(f"kimi/{case}.accept-T1.json")["points"]:
+    for point in read(f"{case}.accept-T1.json")["points"]:
         found = point["overall"]
         without_first = (found["tokens"] - found["requests"]) / found["verify_steps"]
         assert without_first == pytest.approx(predicted, abs=0.15)
-    assert [p["overall"]["accept_length"] for p in read(f"kimi/{case}.accept-T0.json")["points"]] == [
-        8.0,
-        8.0,
-    ]
+    lengths = [point["overall"]["accept_length"] for point in read(f"{case}.accept-T0.json")["points"]]
+    assert lengths == [8.0, 8.0]
 
 
-def test_the_small_kimi_answers_alike_with_and_without_its_drafter() -> None:
-    parity = read("kimi/kimi-copy.parity.json")["parity"]
+@pytest.mark.parametrize("case", ["kimi/kimi-copy", *KIMI_DFLASH])
+def test_the_small_kimi_answers_alike_with_and_without_its_drafter(case: str) -> None:
+    parity = read(f"{case}.parity.json")["parity"]
     assert (parity["verdict"], parity["prompts"], parity["divergences"]) == ("equal", 8, [])
+
+
+def test_each_rank_took_the_memory_that_was_planned() -> None:
+    """Four servers over the same two GPUs, ready: on GPU 1 a rank of each, as nvidia-smi counts them."""
+    rows = (CASES / "kimi-tp2" / "kimi-copy-tp2-ep1.nvidia-smi.csv").read_text().splitlines()
+    processes = [row.split(", ") for row in rows if row.startswith("GPU-")]
+    on_second = sorted(int(mib) for gpu, _, mib in processes if gpu == processes[-1][0])
+    planned = [planned_rank_mib(case) for case in (*KIMI[2:], *KIMI_DFLASH)]
+    assert on_second == pytest.approx(sorted(planned), rel=0.05)
+
+
+def planned_rank_mib(case: str) -> float:
+    """All that a rank takes; the API server is a process of its own."""
+    taken = read(f"{case}.plan.json")["memory"]["taken"]
+    return float(sum(part["bytes"] for part in taken if "API server" not in part["name"]) / 2**20)
 
 
 def test_ranks_that_find_their_gpus_unequally_filled_are_told_so() -> None:
     """Two servers loaded on the first GPU while this one started over both: SGLang refuses, and the log says why."""
     found = diagnose((CASES / "kimi" / "kimi-tp2-ep2.log").read_text(), failure_book())
     assert found[0].code == "gpu-occupied-by-other-process"
+
+
+@pytest.mark.parametrize("case", ["demo", "demo-dflash"])
+def test_the_demo_pair_served_as_planned(case: str) -> None:
+    memory, progress = read(f"demo/{case}.plan.json")["memory"], progress_of(f"demo/{case}")
+    assert (progress.phase, progress.first_fatal) == (Phase.READY, None)
+    assert {pool.tokens for pool in progress.pools} == {memory["kv_tokens"]} == {100000}
+
+
+def test_a_trained_drafter_is_accepted_well_above_one_on_its_own_text() -> None:
+    """36 prompts of its world, greedy: every category above 6 of at most 8 tokens a step, at 1 and 8 streams alike."""
+    for point in read("demo/demo-dflash.accept-T0.json")["points"]:
+        assert point["overall"]["accept_length"] == pytest.approx(868 / 119)
+        assert point["overall"]["requests"] == 36
+        assert min(found["accept_length"] for found in point["categories"].values()) > 6
+
+
+def test_a_trained_drafter_does_not_change_what_its_target_answers() -> None:
+    parity = read("demo/demo-dflash.parity.json")["parity"]
+    assert (parity["verdict"], parity["prompts"], parity["divergences"]) == ("equal", 8, [])
+
+
+def test_the_demo_pair_came_up_in_a_container_and_answered_rightly() -> None:
+    """kitctl up demo-dflash on a host that had never seen it: models, container, graphs, canary."""
+    up = read("demo-container/up.json")
+    assert (up["outcome"], up["answer"]) == (
+        "ready",
+        "Yes: the engine is up, and this sentence was made by it.",
+    )
+    said = {answer["prompt"]: answer["text"] for answer in up["canary"]["answers"]}
+    assert said["What is 17 + 25?"] == "17 + 25 = 42."
+    assert (up["canary"]["findings"], up["canary"]["accept_length"]) == ([], pytest.approx(143 / 19))
+    engine = json.loads((CASES / "demo-container" / "inspect.json").read_text())
+    assert engine["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == ["nvidia.com/gpu=0"]
+    points = read("demo-container/accept-T0.json")["points"]
+    assert {point["overall"]["accept_length"] for point in points} == {868 / 119}
+    assert read("demo-container/status.killed.json")["diagnoses"][0]["code"] == "rank-killed"
+
+
+def test_down_names_who_else_holds_the_gpu() -> None:
+    """Two other servers had started on the same card meanwhile."""
+    (left,) = read("demo-container/down.json")["left"]
+    assert (
+        left
+        == "GPU 0 holds 9957 MiB more than before the start: sglang::scheduler (pid 4335), sglang::scheduler (pid 4422)"
+    )
+
+
+def test_the_proof_can_be_run_again() -> None:
+    """Each of its cases has its stack, each stack its models among those that are made or shipped."""
+    folder = Path(__file__).parent / "gpu"
+    proof = runpy.run_path(str(folder / "prove.py"))
+    own = {
+        f"{kind}/{p.name}": p.read_text() for kind in ("stacks", "parts") for p in (folder / kind).iterdir()
+    }
+    texts = KitTexts(kit=load_kit_texts(str(folder.parent.parent)).kit, user=own)
+    known = {*proof["DEMO"], *(f"proof/{name}" for name in proof["MODELS"])}
+    cases = tomllib.loads((folder / "cases.toml").read_text())["case"]
+    for case in cases:
+        stack = resolve_stack(texts, case["stack"]).stack
+        assert set(stack.models) <= known, case["name"]
+        names = {one["name"] for one in cases if (one["gpus"], one["group"]) == (case["gpus"], case["group"])}
+        assert case.get("parity_with", case["name"]) in names

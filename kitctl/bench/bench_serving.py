@@ -14,6 +14,7 @@ from kitctl.bench.figures import wrong_import
 from kitctl.bench.points import Point
 from kitctl.bench.results import Head, ResultFile, pick_settings
 from kitctl.bench.statistics import Spread, interval_of, mean
+from kitctl.bench.validity import width_notes
 from kitctl.bench.workload import Spec, Step, count_for
 from kitctl.errors import Exit, KitError
 from kitctl.kit.json_text import parse_json
@@ -111,7 +112,11 @@ def _point(load: tuple[int | None, float | None], entries: list[dict[str, Any]])
         errors=0,
         valid=not reasons,
         invalid_reasons=reasons,
-        notes=(*notes, "failed requests are not told by bench_serving"),
+        notes=(
+            *width_notes(len(entries), rate=mean(rates), interval=found),
+            *notes,
+            "failed requests are not told by bench_serving",
+        ),
         repeats=len(entries),
         total_tokens_per_s=mean([float(entry["total_throughput"]) for entry in entries]),
         requests_per_s=mean([float(entry["request_throughput"]) for entry in entries]),

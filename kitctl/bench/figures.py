@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 LEAST, MOST = 1e-9, 1e12
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=int(MOST))]
 _UNBOUND = frozenset({"seed", "client", "health", "gpu", "server", "server_counter_difference", "late_ms"})
 
 
@@ -19,11 +20,38 @@ class _Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Taken(msgspec.Struct, frozen=True, kw_only=True):
-    histogram: tuple[Annotated[int, msgspec.Meta(ge=0, lt=int(MOST))], ...]
+    histogram: tuple[_Count, ...]
 
 
 class _Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[_Taken, ...] = ()
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    correct: bool
+
+
+class _Score(msgspec.Struct, frozen=True, kw_only=True):
+    asked: _Count
+    correct: _Count
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class _Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    sha256: str | None
+
+
+class _Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """What is used of an earlier result of kitctl quality."""
+
+    dataset: _Dataset
+    score: _Score
+    answers: tuple[_Answer, ...]
+    output_tokens: _Count | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, lt=MOST)] | None = None
+    failed: _Count = 0
+    failed_kinds: dict[str, _Count] = {}
 
 
 def wrong_acceptance(tree: Mapping[str, Any]) -> str | None:
@@ -33,7 +61,25 @@ def wrong_acceptance(tree: Mapping[str, Any]) -> str | None:
 
 def wrong_phases(run_record: Mapping[str, Any] | None) -> str | None:
     """What is wrong with the phases of a head's run record."""
-    return _unlike((run_record or {}).get("phases") or [], tuple[_Phase, ...])
+    wrong = _unlike((run_record or {}).get("phases") or [], tuple[_Phase, ...])
+    return f"run_record.phases: {wrong}" if wrong else None
+
+
+def wrong_quality(tree: Mapping[str, Any]) -> str | None:
+    """What is wrong with what a later result of kitctl quality is compared with: the answers, and what counts them."""
+    wrong = _unlike(tree, _Quality)
+    if wrong is not None:
+        return wrong
+    found = msgspec.convert(tree, _Quality)
+    counted = {
+        "score.asked": (found.score.asked, len(found.answers)),
+        "score.correct": (found.score.correct, sum(answer.correct for answer in found.answers)),
+        "failed": (found.failed, sum(found.failed_kinds.values())),
+    }
+    return next(
+        (f"{key} is {said}, and {told} are told" for key, (said, told) in counted.items() if said != told),
+        None,
+    )
 
 
 def _unlike(tree: Any, kind: Any) -> str | None:

@@ -20,38 +20,52 @@ def unlike(results: Sequence[ResultFile]) -> tuple[Finding, ...]:
 
 
 def _notes(left: Head, right: Head) -> Iterable[Finding]:
-    if seen := _seen(left, right, model_of):
-        yield Finding(
-            code="other-model",
-            severity=Severity.WARN,
-            cause=f"{left.label} and {right.label} served different models",
-            evidence=seen,
-            remedy="measure both with the same model",
-        )
-    if seen := _seen(left, right, hardware_of):
-        yield Finding(
-            code="other-hardware",
-            severity=Severity.NOTE,
-            cause=f"{left.label} and {right.label} ran on different hardware",
-            evidence=seen,
-            remedy="read the change as that of the hardware too, or measure both on the same",
-        )
-    if seen := _seen(left, right, engine_of):
-        yield Finding(
-            code="other-engine",
-            severity=Severity.NOTE,
-            cause=f"{left.label} and {right.label} ran on different builds of the engine",
-            evidence=seen,
-            remedy="read the change as that of the engine too, or measure both with the same pins",
-        )
+    yield from _difference(
+        "other-model",
+        (left, right),
+        model_of,
+        Severity.WARN,
+        words="served different models",
+        remedy="measure both with the same model",
+    )
+    yield from _difference(
+        "other-hardware",
+        (left, right),
+        hardware_of,
+        Severity.NOTE,
+        words="ran on different hardware",
+        remedy="read the change as that of the hardware too, or measure both on the same",
+    )
+    yield from _difference(
+        "other-engine",
+        (left, right),
+        engine_of,
+        Severity.NOTE,
+        words="ran on different builds of the engine",
+        remedy="read the change as that of the engine too, or measure both with the same pins",
+    )
 
 
-def _seen(left: Head, right: Head, fact_of: Callable[[Head], str | None]) -> tuple[str, ...]:
-    """The fact of each, when both are known and differ."""
+def _difference(
+    code: str,
+    heads: tuple[Head, Head],
+    fact_of: Callable[[Head], str | None],
+    severity: Severity,
+    *,
+    words: str,
+    remedy: str,
+) -> Iterable[Finding]:
+    """That a fact of two results differs, when both are known."""
+    left, right = heads
     ours, theirs = fact_of(left), fact_of(right)
-    if ours is None or theirs is None or ours.casefold() == theirs.casefold():
-        return ()
-    return f"{left.label}: {ours}", f"{right.label}: {theirs}"
+    if ours is not None and theirs is not None and ours.casefold() != theirs.casefold():
+        yield Finding(
+            code=code,
+            severity=severity,
+            cause=f"{left.label} and {right.label} {words}",
+            evidence=(f"{left.label}: {ours}", f"{right.label}: {theirs}"),
+            remedy=remedy,
+        )
 
 
 def model_of(head: Head) -> str | None:

@@ -84,54 +84,102 @@ def point_of(repeats: Sequence[Repeat], *, model: str, served: Sequence[str] | N
     ``server``: the kept part of its ``/server_info``, for notes.
     """
     limits = limits or Limits()
-    known = all(repeat.unknown_tokens == 0 for repeat in repeats) and any(r.output_tokens for r in repeats)
-    rates = [rate for repeat in repeats if (rate := _rate(repeat, "output_tokens")) is not None]
-    ttft = [repeat.ttft_ms for repeat in repeats]
-    tpot = [repeat.tpot_ms for repeat in repeats]
     reasons = tuple(invalid_reasons(repeats, model=model, served=served, is_chat=is_chat, limits=limits))
-    answered = sum(repeat.answered for repeat in repeats)
-    tokens = sum(repeat.output_tokens for repeat in repeats)
-    interval = _rate_interval(repeats) if known else None
-    notes = notes_of(repeats, limits, has_interval=interval is not None)
-    chunks = sum(repeat.chunks for repeat in repeats)
+    throughput = _throughput(repeats)
+    rate, interval = throughput["output_tokens_per_s"], throughput["output_tokens_per_s_interval"]
+    notes = notes_of(repeats, limits, rate=rate, interval=interval)
     return Point(
         concurrency=repeats[0].concurrency,
         request_rate=repeats[0].request_rate,
-        output_tokens_per_s=mean(rates) if rates and known else None,
-        output_tokens_per_s_interval=interval,
-        repeat_output_tokens_per_s=tuple(rates) if known else (),
-        ttft_ms=spread_of([value for values in ttft for value in values]),
-        tpot_ms=spread_of([value for values in tpot for value in values]),
-        ttft_ms_interval=interval_of(ttft),
-        tpot_ms_interval=interval_of(tpot),
-        requests=sum(repeat.requests for repeat in repeats),
-        errors=sum(repeat.errors for repeat in repeats),
+        repeats=len(repeats),
         valid=not reasons,
         invalid_reasons=reasons,
         notes=(*notes, *server_notes(repeats[0].concurrency, server, dataset)),
-        repeats=len(repeats),
-        completed=answered,
-        error_kinds=sum_counts(repeat.error_kinds for repeat in repeats),
-        stops=sum_counts(repeat.stops for repeat in repeats),
-        stopped_early=sum(repeat.stopped_early for repeat in repeats),
-        total_tokens_per_s=_mean_rate(repeats, "output_tokens", "prompt_tokens") if known else None,
-        requests_per_s=_mean_rate(repeats, "completed"),
-        whole_run_output_tokens_per_s=_whole_run(repeats) if known else None,
-        itl_ms=spread_of_bins(_sum_bins(r.itl_bins for r in repeats)) if known else None,
-        chunk_gap_ms=spread_of_bins(_sum_bins(repeat.gap_bins for repeat in repeats)),
-        e2e_ms=spread_of([value for repeat in repeats for value in repeat.e2e_ms]),
-        tokens_per_chunk=tokens / chunks if known and chunks else None,
-        prompt_tokens_mean=sum(r.prompt_tokens for r in repeats) / answered if answered else None,
-        output_tokens_mean=tokens / answered if known and answered else None,
-        cached_share=cached_share(repeats),
         goodput_share=_goodput_share(repeats, goal),
         goodput_requests_per_s=_goodput(repeats, goal),
-        accept_length=_accept_length(repeats),
-        server_counter_difference=counter_difference(repeats),
         client=worst_health(repeats),
         gpu=next((repeat.gpu for repeat in repeats if repeat.gpu is not None), None),
-        first_error=next((repeat.first_error for repeat in repeats if repeat.first_error), None),
+        **throughput,
+        **_requests(repeats),
+        **_latencies(repeats),
+        **_tokens(repeats),
+        **_told_by_server(repeats),
     )
+
+
+# the fields of a point ------------------------------------------------------------------------------------------------
+def _throughput(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """Rates; those of tokens are not known where the server did not count them all."""
+    if not _knows_tokens(repeats):
+        rates, interval, total, whole = [], None, None, None
+    else:
+        rates = [rate for repeat in repeats if (rate := _rate(repeat, "output_tokens")) is not None]
+        interval, whole = _rate_interval(repeats), _whole_run(repeats)
+        total = _mean_rate(repeats, "output_tokens", "prompt_tokens")
+    return {
+        "output_tokens_per_s": mean(rates) if rates else None,
+        "output_tokens_per_s_interval": interval,
+        "repeat_output_tokens_per_s": tuple(rates),
+        "total_tokens_per_s": total,
+        "whole_run_output_tokens_per_s": whole,
+        "requests_per_s": _mean_rate(repeats, "completed"),
+    }
+
+
+def _requests(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """What became of the requests."""
+    return {
+        "requests": sum(repeat.requests for repeat in repeats),
+        "completed": sum(repeat.answered for repeat in repeats),
+        "errors": sum(repeat.errors for repeat in repeats),
+        "error_kinds": sum_counts(repeat.error_kinds for repeat in repeats),
+        "first_error": next((repeat.first_error for repeat in repeats if repeat.first_error), None),
+        "stops": sum_counts(repeat.stops for repeat in repeats),
+        "stopped_early": sum(repeat.stopped_early for repeat in repeats),
+    }
+
+
+def _latencies(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """Milliseconds over all requests of all repeats."""
+    ttft = [repeat.ttft_ms for repeat in repeats]
+    tpot = [repeat.tpot_ms for repeat in repeats]
+    between = spread_of_bins(_sum_bins(repeat.itl_bins for repeat in repeats))
+    return {
+        "ttft_ms": spread_of([value for values in ttft for value in values]),
+        "ttft_ms_interval": interval_of(ttft),
+        "tpot_ms": spread_of([value for values in tpot for value in values]),
+        "tpot_ms_interval": interval_of(tpot),
+        "itl_ms": between if _knows_tokens(repeats) else None,
+        "chunk_gap_ms": spread_of_bins(_sum_bins(repeat.gap_bins for repeat in repeats)),
+        "e2e_ms": spread_of([value for repeat in repeats for value in repeat.e2e_ms]),
+    }
+
+
+def _tokens(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """Tokens of a request and of a chunk, in the mean."""
+    is_known = _knows_tokens(repeats)
+    answered = sum(repeat.answered for repeat in repeats)
+    tokens = sum(repeat.output_tokens for repeat in repeats)
+    chunks = sum(repeat.chunks for repeat in repeats)
+    return {
+        "tokens_per_chunk": tokens / chunks if is_known and chunks else None,
+        "prompt_tokens_mean": sum(r.prompt_tokens for r in repeats) / answered if answered else None,
+        "output_tokens_mean": tokens / answered if is_known and answered else None,
+    }
+
+
+def _told_by_server(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """What the server's own counters say."""
+    return {
+        "cached_share": cached_share(repeats),
+        "accept_length": _accept_length(repeats),
+        "server_counter_difference": counter_difference(repeats),
+    }
+
+
+def _knows_tokens(repeats: Sequence[Repeat]) -> bool:
+    """Whether the server counted the tokens of every answer."""
+    return all(repeat.unknown_tokens == 0 for repeat in repeats) and any(r.output_tokens for r in repeats)
 
 
 # rates --------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -14,8 +15,19 @@ from kitctl.errors import Exit, KitError
 from kitctl.kit.json_text import parse_json
 
 
+class Match(StrEnum):
+    """How an answer is held against the right one: as a number, by its words, or letter for letter."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    EXACT = "exact"
+
+
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """One prompt. Exactly one of ``messages``, ``text`` and ``ids`` is given; ``answer`` only in scored sets."""
+    """One prompt. Exactly one of ``messages``, ``text`` and ``ids`` is given; ``answer`` only in scored sets.
+
+    ``as_is``: a load asks it without a case number before it, for a model that would not know it with one.
+    """
 
     id: str
     category: str = "user"
@@ -24,7 +36,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[int, ...] | None = None
     max_tokens: int | None = None
     answer: str | None = None
-    match: str = "number"
+    match: Match = Match.NUMBER
+    as_is: bool = False
 
 
 class PromptSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +52,8 @@ def read_prompt_set(name: str, text: str) -> PromptSet:
     """Read JSON Lines or a ShareGPT JSON array.
 
     A line is ``{"prompt": ...}`` or ``{"messages": [...]}`` (also ``{"text": ...}``), with optional ``id``,
-    ``category``, ``max_tokens``, ``answer``, ``match``; a ShareGPT entry gives its first human turn. Raises KitError
-    ``bad-prompts`` (exit 2) that names the line.
+    ``category``, ``max_tokens``, ``answer``, ``match``, ``as_is``; a ShareGPT entry gives its first human turn.
+    Raises KitError ``bad-prompts`` (exit 2) that names the line.
     """
     digest = hashlib.sha256(text.encode()).hexdigest()
     entries = _entries(name, text)
@@ -68,12 +81,13 @@ def _entries(name: str, text: str) -> list[Any]:
     return found
 
 
+_OPTIONAL = ("category", "max_tokens", "answer", "match", "as_is")
+
+
 def _prompt(name: str, number: int, entry: Any) -> Prompt:
     if not isinstance(entry, dict):
         raise _bad(name, f"entry {number} is not an object")
-    fields = {
-        key: entry[key] for key in ("category", "max_tokens", "answer", "match") if entry.get(key) is not None
-    }
+    fields = {key: entry[key] for key in _OPTIONAL if entry.get(key) is not None}
     messages = entry.get("messages") or _human_turn(entry.get("conversations"))
     if messages is None and isinstance(entry.get("prompt") or entry.get("text"), str):
         messages = [{"role": "user", "content": entry.get("prompt") or entry["text"]}]
@@ -97,7 +111,7 @@ def _bad(name: str, why: str) -> KitError:
     return KitError(
         "bad-prompts",
         f"{name} is not a prompt set: {why}",
-        remedy='give one JSON object a line, as {"prompt": "..."} or {"messages": [...]}',
+        remedy='give one JSON object a line, as {"prompt": "..."} or {"messages": [...]}; for quality "answer": "..."',
         exit_code=Exit.USAGE,
     )
 
@@ -128,7 +142,7 @@ def random_words(rng: random.Random, words: Sequence[str], *, count: int, tokens
 def deal(rng: random.Random, prompts: Sequence[Prompt], *, count: int) -> tuple[Prompt, ...]:
     """``count`` prompts in random order, each as often as any other; each begins with a case number of its own.
 
-    The number keeps the prefix cache from answering a prompt that recurs.
+    The number keeps the prefix cache from answering a prompt that recurs; a prompt that is asked as it is has none.
     """
     dealt: list[Prompt] = []
     while len(dealt) < count:
@@ -139,6 +153,8 @@ def deal(rng: random.Random, prompts: Sequence[Prompt], *, count: int) -> tuple[
 
 
 def _numbered(prompt: Prompt, number: str) -> Prompt:
+    if prompt.as_is:
+        return prompt
     if prompt.messages is None:
         return msgspec.structs.replace(prompt, text=f"Case {number}. {prompt.text}")
     first, *others = prompt.messages

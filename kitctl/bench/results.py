@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kitctl.bench.figures import wrong_figure, wrong_phases
 from kitctl.bench.measure import Repeat
 from kitctl.bench.points import Point, point_of
 from kitctl.bench.workload import Endpoint, Spec, Step
@@ -15,6 +16,8 @@ from kitctl.errors import Exit, KitError
 from kitctl.kit.json_text import decode_json
 
 RUN_SCHEMA = "kitctl.bench.run/1"
+REPEAT_SCHEMA = "kitctl.bench.repeat/1"
+POINT_SCHEMA = "kitctl.bench.point/1"
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,30 +65,42 @@ def line_of(item: Head | Repeat | Point) -> str:
 def read_results(name: str, text: str) -> tuple[ResultFile, ...]:
     """The results in a kitctl file, one for each head line. A last line cut short by an interrupt is left out.
 
-    Raises KitError ``bad-result`` (exit 2) that names the line.
+    Raises KitError ``bad-result`` (exit 2) that names the line, also for a figure that nothing can have measured.
     """
-    lines = [line for line in text.split("\n") if line.strip()]
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     found: list[tuple[Head, list[Repeat], list[Point]]] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines:
         try:
-            _take(found, line)
+            wrong = _take(found, line)
         except (msgspec.DecodeError, AttributeError, IndexError) as broken:
-            if number < len(lines) or not found:
-                why = "it stands before any head line" if isinstance(broken, IndexError) else broken
-                raise _bad(name, f"line {number}: {why}") from broken
+            is_last = number == lines[-1][0]
+            if is_last and found:
+                break
+            why = "it stands before any head line" if isinstance(broken, IndexError) else broken
+            raise _bad(name, f"line {number}: {why}") from broken
+        if wrong is not None:
+            raise _bad(name, f"line {number}: {wrong}")
     if not found:
         raise _bad(name, "it has no head line")
     return tuple(_result(*parts) for parts in found)
 
 
-def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> None:
-    schema = decode_json(line, dict).get("schema")
+def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> str | None:
+    """Put the line where it belongs; what is wrong with its figures, if anything is."""
+    tree = decode_json(line, dict)
+    schema = tree.get("schema")
     if schema == RUN_SCHEMA:
         found.append((decode_json(line, Head), [], []))
-    elif schema == "kitctl.bench.repeat/1":
+        return wrong_phases(found[-1][0].run_record)
+    if schema not in (REPEAT_SCHEMA, POINT_SCHEMA):
+        return None
+    if (wrong := wrong_figure(tree)) is not None:
+        return wrong
+    if schema == REPEAT_SCHEMA:
         found[-1][1].append(decode_json(line, Repeat))
-    elif schema == "kitctl.bench.point/1":
+    else:
         found[-1][2].append(decode_json(line, Point))
+    return None
 
 
 def _result(head: Head, repeats: list[Repeat], points: list[Point]) -> ResultFile:
@@ -112,11 +127,6 @@ def pooled(head: Head, repeats: Sequence[Repeat]) -> Point:
         server=head.server,
         dataset=head.spec.dataset if head.spec is not None else None,
     )
-
-
-def read_result(name: str, text: str) -> ResultFile:
-    """The one result of a file that ``kitctl bench`` wrote."""
-    return read_results(name, text)[0]
 
 
 def _load_order(point: Point) -> tuple[int, float]:

@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from kitctl.bench.answers import Record
 from kitctl.bench.failed import failed_kinds, too_many_failed
-from kitctl.bench.prompts import Prompt, PromptSet
+from kitctl.bench.prompts import Match, Prompt, PromptSet
 
 _FINAL = re.compile(r"(?:final\s+)?answer\s*(?:is)?\s*[:=]\s*(.+)", re.IGNORECASE)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
@@ -68,18 +68,32 @@ def score_answer(prompt: Prompt, record: Record) -> Scored:
     """Judge one answer by the prompt's ``answer`` and ``match``; a failed request is a wrong answer."""
     expected = prompt.answer or ""
     text = _THOUGHT.sub("", record.text)
-    got = read_number(text) if prompt.match == "number" else read_text_answer(text)
-    same = _same_number if prompt.match == "number" else _same_text
+    got, right = _read_and_judge(prompt.match, expected, text)
     return Scored(
         id=prompt.id,
         category=prompt.category,
         expected=expected,
         got=got,
-        correct=record.error is None and got is not None and same(expected, got),
+        correct=record.error is None and right,
         tokens=record.output_tokens,
         finish=record.error or record.finish,
         error=record.error,
     )
+
+
+def _read_and_judge(match: Match, expected: str, text: str) -> tuple[str | None, bool]:
+    """What the text answers, and whether that is right."""
+    match match:
+        case Match.NUMBER:
+            got = read_number(text)
+            return got, got is not None and _same_number(expected, got)
+        case Match.TEXT:
+            got = read_text_answer(text)
+            return got, got is not None and _same_text(expected, got)
+        case Match.EXACT:
+            got = text.strip() or None
+            return got, got == expected.strip()
+    assert_never(match)
 
 
 def read_text_answer(text: str) -> str | None:

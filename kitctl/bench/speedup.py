@@ -64,6 +64,11 @@ def fit_speedup(plain: Sequence[Point], drafted: Sequence[Point], *, tau: float)
     )
 
 
+def shared_concurrencies(plain: Sequence[Point], drafted: Sequence[Point]) -> tuple[int, ...]:
+    """The concurrencies that the fit can go by: valid in both sweeps."""
+    return tuple(concurrency for concurrency, _, _ in _pairs(plain, drafted))
+
+
 def _pairs(plain: Sequence[Point], drafted: Sequence[Point]) -> list[tuple[int, Point, Point]]:
     other = {point.concurrency: point for point in drafted if _usable(point)}
     found = [

@@ -9,7 +9,8 @@ from kitctl.bench.compare import Band, Difference, Load, Metric, Verdict, loads_
 from kitctl.bench.gate import Gate
 from kitctl.bench.points import Point
 from kitctl.bench.results import ResultFile
-from kitctl.bench.text_report import TWO_REPEATS, is_wide, number
+from kitctl.bench.text_report import number
+from kitctl.bench.validity import TWO_REPEATS
 from kitctl.finding import Finding, finding_lines
 
 
@@ -55,6 +56,8 @@ def hole_lines(results: Sequence[ResultFile]) -> Iterable[str]:
     for result in results:
         if result.head.kind != "measured":
             yield f"{result.head.label}: {result.head.kind}, {result.head.source}"
+        if not result.points:
+            yield f"{result.head.label}: no point, since no repeat of it came to its end"
         for point in result.points:
             where = f"{result.head.label} {load_label((point.concurrency, point.request_rate))}"
             yield from (f"{where}: INVALID {reason}" for reason in point.invalid_reasons)
@@ -65,7 +68,7 @@ def hole_lines(results: Sequence[ResultFile]) -> Iterable[str]:
 def wide_lines(results: Sequence[ResultFile]) -> Iterable[str]:
     """Where two repeats gave an interval that says little."""
     for result in results:
-        wide = [load_label((p.concurrency, p.request_rate)) for p in result.points if is_wide(p)]
+        wide = [load_label((p.concurrency, p.request_rate)) for p in result.points if TWO_REPEATS in p.notes]
         if wide:
             yield f"{result.head.label} {', '.join(wide)}: {TWO_REPEATS}"
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from kitctl.bench.points import Point
 
-TWO_REPEATS = "two repeats give very wide intervals; --repeats 3 gives far narrower ones"
 _HEAD = (
     "load",
     "out tok/s",
@@ -55,22 +54,12 @@ def number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def is_wide(point: Point) -> bool:
-    """Whether the interval comes of two repeats and is wider than the rate itself."""
-    interval = point.output_tokens_per_s_interval
-    if point.repeats != 2 or interval is None or point.output_tokens_per_s is None:
-        return False
-    return interval[1] - interval[0] > point.output_tokens_per_s
-
-
 def _remarks(points: Sequence[Point]) -> Iterable[str]:
     for point in points:
         for reason in point.invalid_reasons:
             yield f"INVALID {load_name(point)}: {reason}"
     notes: dict[str, list[str]] = {}
     for point in points:
-        if is_wide(point):
-            notes.setdefault(TWO_REPEATS, []).append(load_name(point))
         for note in point.notes:
             notes.setdefault(note, []).append(load_name(point))
     for note, loads in notes.items():

@@ -13,6 +13,10 @@ from kitctl.bench.failed import ERROR_SHARE, too_many_failed
 from kitctl.bench.measure import Health, Repeat
 from kitctl.bench.statistics import mean, spread_of
 
+TWO_REPEATS = "two repeats give very wide intervals; --repeats 3 gives far narrower ones"
+WIDE_INTERVAL = 0.5
+"""Share of the rate; what is judged beside such a point is told nothing by it."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Beyond these a point is refused. Shares are of 1.
@@ -140,14 +144,32 @@ def server_notes(
         yield "a drafter takes random token ids as it takes no real text: measure it with --dataset kit or a file"
 
 
-def notes_of(repeats: Sequence[Repeat], limits: Limits, *, has_interval: bool = True) -> Iterable[str]:
-    """What else is worth knowing of a point. ``has_interval``: whether its throughput has one."""
+def notes_of(
+    repeats: Sequence[Repeat],
+    limits: Limits,
+    *,
+    rate: float | None,
+    interval: tuple[float, float] | None,
+) -> Iterable[str]:
+    """What else is worth knowing of a point. ``rate``: its output tokens per second, and their 95 % ``interval``."""
+    yield from width_notes(len(repeats), rate=rate, interval=interval)
     if any(repeat.answered for repeat in repeats):
-        yield from _answer_notes(repeats, has_interval=has_interval)
+        yield from _answer_notes(repeats, has_interval=interval is not None)
     if retakes := sum(repeat.retakes for repeat in repeats):
         yield f"{retakes} repeats were thrown away and taken again because this machine was busy"
     for reason in sorted({r for repeat in repeats if repeat.gpu is not None for r in repeat.gpu.throttled}):
         yield f"GPU clocks were held back: {reason}"
+
+
+def width_notes(repeats: int, *, rate: float | None, interval: tuple[float, float] | None) -> Iterable[str]:
+    """That the interval is too wide to tell much: wider than the rate itself of two repeats, or than half of it."""
+    if not rate or interval is None:
+        return
+    width = (interval[1] - interval[0]) / rate
+    if repeats == 2 and width > 1:
+        yield TWO_REPEATS
+    elif width > WIDE_INTERVAL:
+        yield f"the interval is {width:.0%} of the rate wide: smaller differences are noise (raise --repeats)"
 
 
 def _answer_notes(repeats: Sequence[Repeat], *, has_interval: bool) -> Iterable[str]:

@@ -22,6 +22,11 @@ def pick_band(found: Sequence[Recommendation], band: str) -> Recommendation | No
     return next((one for one in found if one.first <= int(text) <= one.last), None)
 
 
+def adopted_from(name: str, campaign: str) -> str:
+    """How the file begins that the campaign (or search) writes for a stack of that name."""
+    return f"# {name}: adopted from campaign {campaign} ("
+
+
 def adopted_text(
     own_tree: Mapping[str, Any],
     settings: Sequence[str],
@@ -40,7 +45,7 @@ def adopted_text(
     merged = dict(merge_layers(layers).tree)
     merged["summary"] = f"{merged.get('summary', chosen.winner)} (adopted for C={chosen.band})"
     head = [
-        f"# {name}: adopted from campaign {campaign} ({digest}).",
+        f"{adopted_from(name, campaign)}{digest}).",
         f"# {recommendation_line(chosen)}",
         *(f"# C={choice.concurrency}: {choice.rate:.1f} output tokens/s" for choice in chosen.choices),
         *(f"# run {up.run}, image {up.image_id or 'not known'}" for up in ups),

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kitctl.campaign.events import Entry, Event
+from kitctl.bench.figures import wrong_figure
+from kitctl.campaign.events import Done, Entry, Event
 from kitctl.errors import Exit, KitError
 
 _HEAD, _MIDDLE, _DIGITS = b'{"sum":"', b'",', 16
@@ -43,7 +44,11 @@ def _sum(last_sum: str, body: bytes) -> str:
 
 
 def read_journal(raw: bytes, *, name: str) -> Journal:
-    """All whole entries. Raises KitError ``journal-broken`` (exit 2) when a line before the last is not as written."""
+    """All whole entries.
+
+    Raises KitError ``journal-broken`` (exit 2) when a line before the last is not as written, ``bad-result`` (exit 2)
+    when one holds a figure that nothing can have measured.
+    """
     entries: list[Entry] = []
     last_sum, good = FIRST_SUM, 0
     for line in _lines(raw):
@@ -52,6 +57,8 @@ def read_journal(raw: bytes, *, name: str) -> Journal:
             if good + len(line) < len(raw):
                 raise _broken(name, len(entries) + 1)
             break
+        if (wrong := _wrong_figure(entry)) is not None:
+            raise _unmeasured(name, len(entries) + 1, wrong)
         entries.append(entry)
         last_sum = line[len(_HEAD) : len(_HEAD) + _DIGITS].decode()
         good += len(line)
@@ -80,6 +87,21 @@ def _open(line: bytes, last_sum: str, *, number: int) -> Entry | None:
     except msgspec.DecodeError:
         return None
     return entry if entry.n == number else None
+
+
+def _wrong_figure(entry: Entry) -> str | None:
+    """What is wrong with the repeat that an entry holds, if it holds one."""
+    repeat = entry.event.repeat if isinstance(entry.event, Done) else None
+    return wrong_figure(msgspec.to_builtins(repeat)) if repeat is not None else None
+
+
+def _unmeasured(name: str, line: int, wrong: str) -> KitError:
+    return KitError(
+        "bad-result",
+        f"{name} holds what nothing can have measured: line {line}: {wrong}",
+        remedy="restore the file from a copy, or begin anew with --fresh (the old one is kept)",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _broken(name: str, line: int) -> KitError:

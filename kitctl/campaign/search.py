@@ -9,13 +9,15 @@ from enum import StrEnum
 
 import msgspec
 
+from kitctl.bench.failed import too_many_failed
 from kitctl.bench.measure import Repeat
 from kitctl.bench.points import Goal, point_of
 from kitctl.bench.statistics import mean
 from kitctl.campaign.events import Asked, Entry, Judged, Reason
 from kitctl.campaign.schedule import Kind, Work
+from kitctl.campaign.state import State
 from kitctl.errors import Exit, KitError
-from kitctl.kit.campaign import Scalar
+from kitctl.kit.campaign import CampaignLoad, Scalar
 from kitctl.kit.layers import value_at
 from kitctl.kit.settings import read_setting
 from kitctl.kit.stack import Graphs, Stack
@@ -143,9 +145,11 @@ def own_settings(stack: Stack, space: Space) -> Settings:
     return tuple((path, value if value in space[path] else space[path][0]) for path, value in own)
 
 
-def search_digest(stack: Stack, target: Target, space: Space, *, repeats: int, rehearse: bool) -> str:
+def search_digest(
+    stack: Stack, target: Target, space: Space, *, load: CampaignLoad, repeats: int, rehearse: bool
+) -> str:
     """Twelve hex digits of all that decides what a trial means."""
-    parts = [stack, target, space, repeats, rehearse]
+    parts = [stack, target, space, load, repeats, rehearse]
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:12]
 
 
@@ -181,8 +185,18 @@ def arm_name(number: int) -> str:
     return f"trial-{number}"
 
 
+def why_no_value(repeat: Repeat, target: Target) -> str | None:
+    """Why a repeat says nothing of the target; ``None`` when it does."""
+    failed = too_many_failed(repeat.error_kinds, repeat.requests)
+    if failed is not None:
+        return failed
+    return None if value_of(repeat, target) is not None else f"it tells no {target.unit}"
+
+
 def value_of(repeat: Repeat, target: Target) -> float | None:
-    """What one repeat brings towards the target; ``None`` when it says nothing of it."""
+    """What one repeat brings towards the target; ``None`` when it says nothing of it, or too many requests failed."""
+    if too_many_failed(repeat.error_kinds, repeat.requests) is not None:
+        return None
     point = point_of([repeat], model="", served=None, is_chat=False, goal=target.goal)
     match target.aim:
         case Aim.THROUGHPUT:
@@ -191,6 +205,24 @@ def value_of(repeat: Repeat, target: Target) -> float | None:
             return point.ttft_ms.mean if point.ttft_ms else None
         case Aim.GOODPUT:
             return point.goodput_requests_per_s
+
+
+def why_failed(works: Iterable[Work], state: State, target: Target) -> Reason | None:
+    """Why a trial has no value: it became a hole, or a repeat of it says nothing of the target."""
+    keys = [work.key for work in works]
+    hole = next((state.holes[key] for key in keys if key in state.holes), None)
+    if hole is not None:
+        return hole
+    repeats = [state.done[key].repeat for key in keys if key in state.done]
+    told = (why_no_value(repeat, target) for repeat in repeats if repeat is not None)
+    why = next((one for one in told if one is not None), None)
+    if why is None:
+        return None
+    return Reason(
+        code="trial-without-value",
+        cause=f"a repeat cannot be judged: {why}",
+        remedy="see the engine's log of that run: kitctl runs list, then kitctl runs show RUN",
+    )
 
 
 def best_of(trials: Iterable[Trial], target: Target) -> Trial | None:

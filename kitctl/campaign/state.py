@@ -77,6 +77,11 @@ def step(state: State, entry: Entry) -> State:
             return _work_step(state, event)
 
 
+def reopened(state: State) -> State:
+    """The state in which every hole is tried again."""
+    return replace(state, holes={}, losses={}, ended=None)
+
+
 def _work_step(state: State, event: Event) -> State:
     match event:
         case Done():
@@ -91,7 +96,7 @@ def _work_step(state: State, event: Event) -> State:
             new = {work: event.reason for work in event.works if work not in state.done}
             return replace(state, holes={**state.holes, **new})
         case Reopened():
-            return replace(state, holes={}, losses={}, ended=None)
+            return reopened(state)
         case _:
             return state
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from kitctl.bench.accept_report import Outcome, outcome_data, outcome_lines
-from kitctl.bench.acceptance import judge
-from kitctl.commands.accept_session import (
-    measure_acceptance,
-    measure_parity,
-    model_from_files,
-    prediction_from_file,
-    require_results,
-)
+from kitctl.bench.acceptance import Acceptance, judge
+from kitctl.bench.parity import Parity
+from kitctl.commands.accept_parity import choose_plain, measure_parity, require_parity_words
+from kitctl.commands.accept_session import measure_acceptance
+from kitctl.commands.accept_speedup import Sweeps, model_of, prediction_of, read_speedup_sweeps
 from kitctl.commands.argument_types import positive, positive_number, some_seconds, stream_counts, temperature
 from kitctl.commands.bench_options import dataset_of, endpoints
-from kitctl.commands.server_choice import add_server_arguments, choose_server, other_server
+from kitctl.commands.server_choice import add_server_arguments, choose_server
 from kitctl.commands.stack_death import require_alive, telling_death
 from kitctl.edge.files import require_new_file, write_atomic
 from kitctl.errors import Exit
@@ -35,14 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N,N",
         help="streams at a time (default: 1,8)",
     )
-    add("--dataset", default="kit", metavar="SET", help="kit, or a JSONL or ShareGPT file (default: kit)")
+    add(
+        "--dataset",
+        default="kit",
+        metavar="SET",
+        help="kit, demo (what the demo model knows), or a JSONL or ShareGPT file (default: kit)",
+    )
     add("--prompts", type=positive, metavar="N", help="only the first N prompts of the set")
     add(
         "--output-tokens",
         type=positive,
-        default=512,
         metavar="N",
-        help="most tokens an answer (default: 512)",
+        help="most tokens an answer (default: 512, or half of the context where that is less)",
     )
     add("--temperature", type=temperature, default=0.0, metavar="T", help="sampling temperature (default: 0)")
     add("--ignore-eos", action="store_true", help="let every answer run to its full length")
@@ -68,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--parity", metavar="URL|STACK", help="the same model without drafter: compare greedy answers with it"
     )
+    add("--parity-name", metavar="NAME", help="the copy of --parity's stack that was started under this name")
     add("--without", metavar="FILE", help="bench result without drafter, for the speed-up model")
     add("--with", metavar="FILE", help="bench result with drafter, for the speed-up model")
     add("-o", "--output", metavar="FILE", help="also write the JSON to this new file")
@@ -79,25 +82,19 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     Raises KitError for a stack that died meanwhile (exit 7), ``no-answer`` (exit 10) when no prompt was answered.
     """
     require_new_file(args.output)
-    require_results(args.without, vars(args)["with"])
+    sweeps = read_speedup_sweeps(args.without, vars(args)["with"])
+    require_parity_words(args)
     server = choose_server(args)
+    plain = choose_plain(server, args)
     dataset = dataset_of(args.dataset)
     parity = None
     with telling_death(server):
         points = measure_acceptance(server, dataset, args, context)
-        if args.parity:
-            parity = measure_parity(server, other_server(args.parity, args), dataset, args, context)
+        if plain is not None:
+            with telling_death(plain):
+                parity = measure_parity(server, plain, dataset, args, context)
     require_alive(server, failed=any(point.errors for point in points))
-    drafted = vars(args)["with"]
-    model = model_from_files(args.without, drafted, points[0]) if args.without and drafted else None
-    predicted = prediction_from_file(args.without, points[0]) if args.without and model is None else {}
-    outcome = Outcome(
-        points=points,
-        parity=parity,
-        model=model,
-        predicted=predicted,
-        findings=tuple(found for point in points for found in judge(point, least=args.min_length)),
-    )
+    outcome = _outcome(points, parity, sweeps, least=args.min_length, say=context.say)
     data = {
         "label": server.label,
         "model": server.model,
@@ -107,3 +104,27 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     if args.output:
         write_atomic(args.output, f"{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n")
     return Result(data=data, lines=outcome_lines(outcome), exit=Exit.GATE if outcome.failed else Exit.OK)
+
+
+def _outcome(
+    points: Sequence[Acceptance],
+    parity: Parity | None,
+    sweeps: Sweeps,
+    *,
+    least: float | None,
+    say: Callable[[str], None],
+) -> Outcome:
+    """What was found; that no speed-up can be predicted, where one was asked for, is said."""
+    predicted = prediction_of(sweeps, points[0])
+    if sweeps.plain is not None and sweeps.drafted is None and not predicted:
+        block = len(points[0].histogram)
+        say(
+            f"no speed-up can be predicted: --without holds no valid point of a C that has one at {block} C too"
+        )
+    return Outcome(
+        points=tuple(points),
+        parity=parity,
+        model=model_of(sweeps, points[0]),
+        predicted=predicted,
+        findings=tuple(found for point in points for found in judge(point, least=least)),
+    )

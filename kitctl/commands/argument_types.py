@@ -15,6 +15,13 @@ MOST_WHOLE = 10_000_000
 MOST_REPEATS = 1000
 
 
+def one_line(text: str) -> str:
+    """A text that a table can show: one line, something in it, no control characters."""
+    if not text.strip() or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is no line of printable characters")
+    return text
+
+
 def port_number(text: str) -> int:
     """A TCP port, 1 to 65535."""
     number = int(text) if text.isascii() and text.isdigit() else 0

@@ -13,7 +13,7 @@ from kitctl.commands.bench_second import require_stack, second_opinion
 from kitctl.commands.bench_sweep import Sweep, run_sweep
 from kitctl.commands.server_choice import add_server_arguments, choose_server
 from kitctl.commands.stack_death import require_alive, telling_death
-from kitctl.edge.files import require_folder
+from kitctl.edge.files import require_place
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
 
@@ -29,7 +29,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
     Raises KitError (exit 7) for a stack that died meanwhile; whole repeats are in the result file all the same.
     """
-    require_folder(args.output)
+    require_place(args.output)
     server = choose_server(args)
     asks_engine = vars(args)["with"] is not None
     if asks_engine:

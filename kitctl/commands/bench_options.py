@@ -8,6 +8,7 @@ from kitctl.bench.points import Goal
 from kitctl.bench.prompts import PromptSet, read_prompt_set, seed_of
 from kitctl.bench.workload import Endpoint, Spec, Step, rotate
 from kitctl.commands.argument_types import (
+    one_line,
     positive,
     positive_number,
     rates,
@@ -18,10 +19,9 @@ from kitctl.commands.argument_types import (
     temperature,
 )
 from kitctl.edge.files import read_text
-from kitctl.edge.package_data import package_text
+from kitctl.edge.package_data import package_set
 from kitctl.edge.result_files import new_run_id
 
-KIT_SET = "prompts/kit.jsonl"
 AUTO = (Endpoint.COMPLETIONS, Endpoint.CHAT)
 
 
@@ -64,7 +64,10 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="go on with an interrupted sweep of the same settings"
     )
     keep.add_argument(
-        "--label", metavar="TEXT", help="its name in tables (default: the stack or the address)"
+        "--label",
+        type=one_line,
+        metavar="TEXT",
+        help="its name in tables (default: the stack or the address)",
     )
 
 
@@ -83,7 +86,10 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--repeats", type=repeats, default=3, metavar="N", help="repeats of each point (3)")
     load.add_argument(
-        "--dataset", default="random", metavar="SET", help="random, kit, or a JSONL or ShareGPT file (random)"
+        "--dataset",
+        default="random",
+        metavar="SET",
+        help="random, kit, demo, or a JSONL or ShareGPT file (random)",
     )
     load.add_argument(
         "--input-tokens", type=positive, default=128, metavar="N", help="length of random prompts (128)"
@@ -122,10 +128,10 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
 
 
 def dataset_of(name: str) -> PromptSet:
-    """The prompt set that ``--dataset`` names; for random prompts the kit's own, which lends its words."""
-    if name in ("random", "kit"):
-        return read_prompt_set("kit", package_text(KIT_SET))
-    return read_prompt_set(name, read_text(name))
+    """The set that ``--dataset`` names, the kit's own before a file; for random prompts ``kit`` lends its words."""
+    own = "kit" if name == "random" else name
+    text = package_set("prompts", own)
+    return read_prompt_set(own, text if text is not None else read_text(name))
 
 
 def spec_of(args: argparse.Namespace, model: str, dataset: PromptSet) -> Spec:

@@ -12,13 +12,14 @@ from kitctl import __version__
 from kitctl.bench.measure import Repeat
 from kitctl.bench.points import Point
 from kitctl.bench.prompts import PromptSet
-from kitctl.bench.results import Head, line_of, missing_steps, pick_settings, read_result, read_results
+from kitctl.bench.results import Head, line_of, missing_steps, pick_settings
 from kitctl.bench.validity import Limits, client_reasons, first_look
 from kitctl.bench.workload import Endpoint, Spec, Step, spec_hash
 from kitctl.commands.bench_session import Session, find_endpoint, measure_step, warm_up
+from kitctl.commands.result_reading import read_sweep, read_sweeps
 from kitctl.commands.server_choice import Server
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.files import holds_anything, read_text
+from kitctl.edge.files import holds_anything
 from kitctl.edge.http_calls import base_url, server_info
 from kitctl.edge.package_data import package_text
 from kitctl.edge.result_files import (
@@ -81,7 +82,7 @@ def run_sweep(sweep: Sweep, context: Context, held: ExitStack) -> tuple[tuple[Po
     if done:
         say(_going_on(path, sweep.steps, done))
     _measure_all(session, missing_steps(steps, done), path, is_doubtful=is_doubtful)
-    points = read_result(path, read_text(path)).points
+    points = read_sweep(path).points
     append_lines(path, [line_of(point) for point in points])
     return points, path
 
@@ -128,7 +129,9 @@ def _newest(digest: str, url: str) -> str:
 
 def _repeats_of(path: str, digest: str, url: str) -> tuple[Repeat, ...]:
     """The repeats of a sweep that is gone on with; what an interrupt left of a line is cut from its file."""
-    found, *others = read_results(path, read_whole_lines(path))
+    found, *others = read_sweeps(
+        path, read_whole_lines(path), taken="the -o FILE of the sweep that was interrupted"
+    )
     if found.head.spec_hash != digest or found.head.url != url:
         raise _other_sweep(path)
     if others:

@@ -15,7 +15,7 @@ from kitctl.commands.planning import Planned, api_key_of, key_files_of
 from kitctl.commands.preparing import ensure_image, ensure_models, require_whole_caches
 from kitctl.commands.projects import running_container, take_down
 from kitctl.commands.rank_results import with_rank
-from kitctl.commands.starting import READY_PROMPT, Started, Target, wait_until_ready
+from kitctl.commands.starting import READY_PROMPT, Started, Target, first_answer_tokens, wait_until_ready
 from kitctl.commands.up_results import (
     failed_result,
     ready_result,
@@ -38,7 +38,7 @@ from kitctl.edge.runs import (
     write_project,
 )
 from kitctl.edge.signals import uninterrupted
-from kitctl.errors import Exit, KitError
+from kitctl.errors import Exit, KitError, is_interrupt
 from kitctl.host.facts_json import encode_facts
 from kitctl.render.as_planned import require_as_planned
 from kitctl.render.compose import (
@@ -195,6 +195,7 @@ def target_of(planned: Planned, record: RunRecord, container: ContainerState) ->
         url=record.url,
         model=plan.model_name,
         prompt=plan.stack.expect.prompt or READY_PROMPT,
+        max_tokens=first_answer_tokens(plan.stack.expect.answer),
         api_key=api_key_of(plan),
         serves=plan.rank is None or plan.rank.serves,
         gpus=len(plan.gpus.ids),
@@ -207,7 +208,7 @@ def clear_away(record: RunRecord, stopped: BaseException, context: Context) -> N
         try:
             while take_down(record.project, grace_s=GRACE_OF_FAILED_S):
                 sleep_s(LATE_CONTAINER_S)
-            outcome = Outcome.INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else Outcome.FAILED
+            outcome = Outcome.INTERRUPTED if is_interrupt(stopped) else Outcome.FAILED
             if has_record(record.folder):
                 save_record(msgspec.structs.replace(record, outcome=outcome, ended=now_utc()))
         except KitError as failed:

@@ -97,8 +97,9 @@ def bundle_stack(kit_dir: str, stack: Stack, *, image: str | None) -> tuple[Bund
     """A stack as a bundle names it, and the image that serves it."""
     request = Request(stack=stack.name, image=image)
     choice = choose_image(stack, request, pin_texts=load_pin_texts(kit_dir, stack.image.name))
-    models = (stack.model, *((stack.drafter.model,) if stack.drafter else ()))
-    row = BundleStack(name=stack.name, image=choice.reference, pins_hash=choice.pins_hash, models=models)
+    row = BundleStack(
+        name=stack.name, image=choice.reference, pins_hash=choice.pins_hash, models=stack.models
+    )
     return row, choice
 
 
@@ -136,10 +137,10 @@ def _uses(text: str, source: str) -> list[str]:
 
 
 def _entries(locks: Locks, stacks: list[Stack]) -> tuple[ModelEntry, ...]:
-    """The lock entries of the stacks' models; what kitctl makes itself is left out."""
-    models = {stack.model for stack in stacks} | {stack.drafter.model for stack in stacks if stack.drafter}
+    """The lock entries of the stacks' models; what every kitctl brings is left out."""
+    models = {model for stack in stacks for model in stack.models}
     entries = [find_entry(locks.merged, model) for model in sorted(models)]
-    carried = [entry for entry in entries if entry.state is not LockState.GENERATED]
+    carried = [entry for entry in entries if entry.state is not LockState.SHIPPED]
     for entry in carried:
         require_proven(entry)
     return tuple(carried)

@@ -6,13 +6,14 @@ import argparse
 
 from kitctl.campaign.adopt import adopted_text, pick_band
 from kitctl.campaign.recommend import recommendation_line
-from kitctl.campaign.report import report_of
+from kitctl.campaign.report import Report, Table, report_of
 from kitctl.commands.campaign_options import read_state
 from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text_if_there, write_atomic
 from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.errors import Exit, KitError
-from kitctl.kit.catalog import KitTexts, named_texts, resolve_stack
+from kitctl.kit.catalog import KitTexts, NamedText, named_texts, resolve_stack
+from kitctl.kit.near import did_you_mean
 from kitctl.kit.yaml_reader import read_yaml
 from kitctl.plan.names import project_word
 from kitctl.result import Context, Result
@@ -28,12 +29,16 @@ def add_adopt_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def adopt(args: argparse.Namespace, context: Context) -> Result:
-    """Write the stack. Raises KitError ``no-recommendation`` (exit 2) or ``stack-exists`` (exit 3)."""
+    """Write the stack.
+
+    Raises KitError ``no-campaign``, ``unknown-load``, ``no-recommendation``, ``unknown-stack`` (exit 2) or
+    ``stack-exists`` (exit 3).
+    """
     campaign, state = read_state(args.campaign)
-    assert state.begun is not None
+    if state.begun is None:
+        raise _nothing_begun(campaign)
     report = report_of(state)
-    tables = [found for found in report.tables if args.load in (None, found.load)]
-    bands = tables[0].recommendation if tables else ()
+    bands = _table_of(report, args.load).recommendation
     chosen = pick_band(bands, args.band)
     if chosen is None:
         known = ", ".join(f"C={band.band}" for band in bands) or "none"
@@ -47,7 +52,7 @@ def adopt(args: argparse.Namespace, context: Context) -> Result:
         )
     arm = next(arm for arm in report.arms if arm.id == chosen.winner)
     texts = load_kit_texts(find_kit(context.kit_dir))
-    own = named_texts(texts, "stacks")[arm.stack]
+    own = own_stack(texts, arm.stack)
     name = args.stack_name or f"{arm.stack}-c{chosen.band}"
     project_word(name, what="--as")
     text = adopted_text(
@@ -72,18 +77,64 @@ def adopt(args: argparse.Namespace, context: Context) -> Result:
     )
 
 
+def _nothing_begun(campaign: str) -> KitError:
+    return KitError(
+        "no-campaign",
+        f"nothing of campaign {campaign} was written yet",
+        remedy="kitctl campaign run FILE, the same as before, begins it",
+        exit_code=Exit.USAGE,
+    )
+
+
+def _table_of(report: Report, load: str | None) -> Table:
+    """The table of the load, the first one without a name. Raises KitError ``unknown-load`` (exit 2)."""
+    found = next((table for table in report.tables if load in (None, table.load)), None)
+    if found is not None:
+        return found
+    known = [table.load for table in report.tables]
+    raise KitError(
+        "unknown-load",
+        f"the campaign has no load {load}",
+        evidence=(did_you_mean(load or "", known), f"its loads: {', '.join(known)}"),
+        remedy="give --load one of them, or leave it out for the first",
+        exit_code=Exit.USAGE,
+    )
+
+
+def own_stack(texts: KitTexts, stack: str) -> NamedText:
+    """The stack that an arm is made from. Raises KitError ``unknown-stack`` (exit 2) for one that is gone since."""
+    found = named_texts(texts, "stacks").get(stack)
+    if found is None:
+        raise KitError(
+            "unknown-stack",
+            f"the stack {stack}, which was measured, is gone",
+            remedy="put its file back (kitctl stacks shows what is there), then adopt again",
+            exit_code=Exit.USAGE,
+        )
+    return found
+
+
+def stack_path(name: str) -> str:
+    """Where a stack of the user's lies."""
+    return f"{config_dir()}/stacks/{name}.yaml"
+
+
+def stack_exists(name: str, *, option: str) -> KitError:
+    """The error for a stack of the user's that would be overwritten unasked."""
+    return KitError(
+        "stack-exists",
+        f"there is a stack {name} of yours already",
+        evidence=(stack_path(name),),
+        remedy=f"give another name with {option}, or --replace",
+        exit_code=Exit.REFUSED,
+    )
+
+
 def write_stack(name: str, text: str, texts: KitTexts, *, replace: bool) -> str:
     """The file, after it was read back as a stack; one that says something else is overwritten only when asked."""
-    path = f"{config_dir()}/stacks/{name}.yaml"
-    there = read_text_if_there(path)
-    if there not in (None, text) and not replace:
-        raise KitError(
-            "stack-exists",
-            f"there is a stack {name} of yours already",
-            evidence=(path,),
-            remedy="give another name with --as, or --replace",
-            exit_code=Exit.REFUSED,
-        )
+    path = stack_path(name)
+    if read_text_if_there(path) not in (None, text) and not replace:
+        raise stack_exists(name, option="--as")
     resolve_stack(KitTexts(kit=texts.kit, user={**texts.user, f"stacks/{name}.yaml": text}), name)
     write_atomic(path, text)
     return path

@@ -9,14 +9,16 @@ from kitctl.bench.results import ResultFile, read_results
 from kitctl.campaign.arms import Arm
 from kitctl.campaign.events import Reason
 from kitctl.campaign.forecast import LoadTime, load_time
+from kitctl.commands.bench_options import dataset_of
 from kitctl.commands.campaign_options import Starting, up_arguments
+from kitctl.commands.last_start import last_phases
 from kitctl.commands.measure_start import yardstick_of
 from kitctl.commands.planning import Planned, make_plan
 from kitctl.edge.docker_engine import image_id
 from kitctl.edge.package_data import package_text
-from kitctl.edge.runs import list_records
 from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, blocking
+from kitctl.host.facts import HostFacts
 from kitctl.kit.campaign import Campaign, Then
 from kitctl.result import Context
 
@@ -38,13 +40,13 @@ class Checked:
         return {arm: (p.plan.image.reference, p.plan.stack.model) for arm, p in self.planned.items()}
 
 
-def check_arms(arms: Sequence[Arm], starting: Starting, *, facts: str, context: Context) -> Checked:
+def check_arms(arms: Sequence[Arm], starting: Starting, *, facts: HostFacts, context: Context) -> Checked:
     """Plan and judge every arm against the same facts. Raises KitError (exit 2) for what a file gets wrong."""
     planned: dict[str, Planned] = {}
     blocked: dict[str, Reason] = {}
     for arm in arms:
         try:
-            found = make_plan(up_arguments(arm, starting, facts=facts), context)
+            found = make_plan(up_arguments(arm, starting), context, facts=facts)
         except KitError as refused:
             if refused.exit_code is not Exit.REFUSED:
                 raise
@@ -94,22 +96,24 @@ def _missing(planned: Mapping[str, Planned]) -> dict[str, int]:
 def _load_time(planned: Planned | None) -> LoadTime:
     if planned is None:
         return LoadTime(seconds=0.0, by="it cannot run")
-    yardstick = yardstick_of(planned)
-    last = yardstick.last_load or (_any_rehearsal() if planned.plan.rehearsal else None)
-    last_s = last.get("total", sum(last.values())) if last else None
+    last = yardstick_of(planned).last_load
+    if last is None and planned.plan.rehearsal:
+        last = last_phases(None, rehearsal=True)  # all rehearsals load the same model
+    last_s = sum(last.values()) if last else None
     return load_time(expected_s=(planned.plan.load or {}).get("expected_s"), last_s=last_s)
-
-
-def _any_rehearsal() -> dict[str, float] | None:
-    """The phases of the newest rehearsal here that became ready: all rehearsals load the same model."""
-    found = (r for r in list_records() if r.ready and r.plan.get("rehearsal"))
-    record = next(found, None)
-    return {phase.name: phase.seconds for phase in record.phases} if record else None
 
 
 def _free(planned: Planned) -> int | None:
     disks = planned.facts.disks or ()
     return next((disk.free_bytes for disk in disks if disk.path == planned.store_dir), None)
+
+
+def require_datasets(campaign: Campaign) -> None:
+    """Read every prompt set that will be measured with. Raises KitError (exit 2) for one that cannot be used."""
+    runs = (campaign.accept, campaign.parity)
+    names = [load.dataset for load in campaign.loads] + [one.dataset for one in runs if one is not None]
+    for name in dict.fromkeys(names):
+        dataset_of(name)
 
 
 def require_room(campaign: Campaign, checked: Checked) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from kitctl import __version__
@@ -180,13 +182,18 @@ def _works_text(visit: Visit) -> str:
     return ", ".join(dict.fromkeys(kinds))
 
 
-def dry_run_result(begun: Begun, checked: Checked) -> Result:
-    """The schedule and its estimate: exit 3 when no stack can run."""
+def dry_run_result(begun: Begun, checked: Checked, earlier: State) -> Result:
+    """The schedule of what ``earlier`` sessions left open, and its estimate: exit 3 when no stack can run."""
+    if earlier.begun is not None:
+        begun = msgspec.structs.replace(begun, arms=earlier.begun.arms)
     visits = schedule(reduced(begun.campaign, rehearse=begun.rehearse), begun.arms)
-    holes = {key: reason for works, reason in _known_holes(begun, visits, checked) for key in works}
-    state = State(begun=begun, holes=holes)
+    known = {key: reason for works, reason in _known_holes(begun, visits, checked) for key in works}
+    holes = {key: reason for key, reason in (known | dict(earlier.holes)).items() if key not in earlier.done}
+    state = replace(earlier, begun=begun, holes=holes)
     found = remaining(begun, state, dict(checked.loads))
-    lines = (*_schedule_lines(begun, checked, state), left_text(found).replace(" left", " in all"))
+    told = left_text(found) if earlier.done else left_text(found).replace(" left", " in all")
+    before = (f"done before: {len(earlier.done)} works",) if earlier.done else ()
+    lines = (*before, *_schedule_lines(begun, checked, state), told)
     data = {
         "schema": "kitctl.campaign.plan/1",
         "name": begun.name,
@@ -195,6 +202,7 @@ def dry_run_result(begun: Begun, checked: Checked) -> Result:
             {"arm": v.arm.id, "round": v.round, "works": [work.key for work in v.works]}
             for v in open_visits(visits, state)
         ],
+        "done": sorted(earlier.done),
         "blocked": msgspec.to_builtins(dict(checked.blocked)),
         "holes": msgspec.to_builtins(holes),
         "missing_bytes": dict(checked.missing),
@@ -202,4 +210,6 @@ def dry_run_result(begun: Begun, checked: Checked) -> Result:
         "seconds": found.seconds,
         "guessed_works": found.guessed,
     }
-    return Result(data=data, lines=lines, exit=Exit.OK if open_visits(visits, state) else Exit.REFUSED)
+    return Result(
+        data=data, lines=lines, exit=Exit.OK if earlier.done or open_visits(visits, state) else Exit.REFUSED
+    )

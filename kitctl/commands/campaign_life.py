@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from kitctl.campaign.arms import Arm
 from kitctl.campaign.events import Down, Reason
 from kitctl.commands.campaign_options import Starting
 from kitctl.commands.diagnose import diagnose_container
-from kitctl.commands.planning import Planned
+from kitctl.commands.freeing import end_record, wait_until_free
 from kitctl.commands.projects import kit_containers, running_container, take_down
 from kitctl.edge.clock import monotonic_s, sleep_s
 from kitctl.edge.docker_engine import PROJECT_LABEL
-from kitctl.edge.runs import latest_record, now_utc, save_record
+from kitctl.edge.signals import uninterrupted
 from kitctl.errors import KitError
 from kitctl.plan.names import project_name
 from kitctl.plan.types import Request
 from kitctl.result import Context
-from kitctl.watch.run_record import Outcome
+from kitctl.watch.run_record import RunRecord
 
-GPU_EMPTY_WAIT_S = 60.0
-GPU_LEFT_MIB = 512
+FREE_WAIT_S = 60.0
+INTERRUPT_GRACE_S = 3
 OUTAGE_POLL_S = 5.0
 
 
@@ -36,53 +37,42 @@ def clear_others(project: str, starting: Starting, context: Context) -> None:
     for other in left_up(starting):
         if other != project:
             context.say(f"taking down {other}, which an interrupted session left up")
-            end_record(other, was_up=take_down(other))
+            stop(other)
 
 
 def clear_all(stacks: tuple[str, ...], starting: Starting) -> None:
     """Take down whatever is left of any of the stacks, networks without a container as well."""
     for stack in stacks:
         project = project_name(Request(stack=stack, name=starting.name, rehearse=starting.rehearse))
-        end_record(project, was_up=take_down(project))
+        stop(project)
 
 
-def put_down(arm: Arm, planned: Planned, context: Context) -> Down:
-    """Take the stack down and see the GPUs as empty as before its start."""
+def put_down(arm: Arm, record: RunRecord, context: Context) -> Down:
+    """Take the stack of ``record`` down and see its port and GPUs as free as before its start."""
     begun_s = monotonic_s()
-    project = planned.plan.project
-    end_record(project, was_up=take_down(project))
-    free = _gpus_empty(planned, context)
-    if free is False:
-        context.say(f"{arm.id}: its GPUs still hold memory after {GPU_EMPTY_WAIT_S:.0f} s")
-    return Down(arm=arm.id, seconds=round(monotonic_s() - begun_s, 2), gpu_memory_free=free)
+    stop(record.project)
+    freed = wait_until_free(record, within_s=FREE_WAIT_S, context=context)
+    for line in freed.lines:
+        context.say(f"{arm.id}: left after its end: {line}")
+    seconds = round(monotonic_s() - begun_s, 2)
+    return Down(arm=arm.id, seconds=seconds, gpu_memory_free=freed.are_gpus_free)
 
 
-def end_record(project: str, *, was_up: bool) -> None:
-    """Note in the project's newest record that it was stopped."""
-    record = latest_record(project)
-    if was_up and record is not None and record.ended is None:
-        save_record(msgspec.structs.replace(record, outcome=Outcome.STOPPED, ended=now_utc()))
+def stop(project: str, *, grace_s: int | None = None) -> None:
+    """Take the project down and, if it was up, note that in its record."""
+    if take_down(project, grace_s=grace_s):
+        end_record(project)
 
 
-def _gpus_empty(planned: Planned, context: Context) -> bool | None:
-    """Whether the plan's GPUs hold no more than before it started; ``None`` when it has none or none can be read."""
-    wanted = set(planned.plan.gpus.indices)
-    before = {gpu.index: gpu.memory_used_mib or 0 for gpu in planned.facts.gpus or ()}
-    if not wanted:
-        return None
-    from kitctl.edge.probe_runner import gather_host_facts
-
-    until_s = monotonic_s() + GPU_EMPTY_WAIT_S
-    while True:
-        facts = gather_host_facts(engine=context.engine, disks=(), trials=False)
-        used = {gpu.index: gpu.memory_used_mib for gpu in facts.gpus or () if gpu.index in wanted}
-        if not used or any(value is None for value in used.values()):
-            return None
-        if all((value or 0) <= before.get(index, 0) + GPU_LEFT_MIB for index, value in used.items()):
-            return True
-        if monotonic_s() >= until_s:
-            return False
-        sleep_s(OUTAGE_POLL_S)
+@contextmanager
+def taking_down_when_cut_off(project: str) -> Iterator[None]:
+    """Whatever ends the block early takes the project down, with less time for running requests than it has."""
+    try:
+        yield
+    except BaseException:
+        with uninterrupted(), suppress(KitError):  # an engine that is away now is the failure that is told
+            stop(project, grace_s=INTERRUPT_GRACE_S)
+        raise
 
 
 def why_dead(project: str) -> Reason | None:

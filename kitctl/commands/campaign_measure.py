@@ -12,7 +12,9 @@ from kitctl.bench.workload import Endpoint, Step
 from kitctl.campaign.events import Done
 from kitctl.campaign.schedule import Kind, Work
 from kitctl.commands import accept
-from kitctl.commands.accept_session import PlainAnswers, compare_answers, measure_acceptance, take_answers
+from kitctl.commands.accept_parity import PlainAnswers, compare_answers, take_answers
+from kitctl.commands.accept_session import measure_acceptance
+from kitctl.commands.api_keys import read_api_key
 from kitctl.commands.bench_options import add_load_arguments, dataset_of, spec_of
 from kitctl.commands.bench_session import Session, find_endpoint, warm_up
 from kitctl.commands.bench_sweep import figures, measure_calmly
@@ -52,7 +54,7 @@ class Field:
 
 def server_of(record: RunRecord, *, label: str) -> Server:
     """The server of a run that is up. Raises KitError ``no-answer`` (exit 10) when it lists no model."""
-    key = read_text(record.api_key_file).strip() if record.api_key_file else None
+    key = read_api_key(record.api_key_file) if record.api_key_file else None
     target = target_of(record.url, api_key=key)
     return Server(
         target=target,

@@ -68,9 +68,7 @@ def starting_of(args: argparse.Namespace, *, name: str, rehearse: bool, tries: i
     )
 
 
-def up_arguments(
-    arm: Arm, starting: Starting, *, more: tuple[str, ...] = (), facts: str | None = None
-) -> argparse.Namespace:
+def up_arguments(arm: Arm, starting: Starting, *, more: tuple[str, ...] = ()) -> argparse.Namespace:
     """What ``kitctl up`` would be given for an arm. ``more``: settings that a remedy added."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     up.add_arguments(parser)
@@ -85,7 +83,6 @@ def up_arguments(
         "--overlay": starting.overlay,
         "--port": starting.port,
         "--store": starting.store,
-        "--facts": facts,
     }
     words += [word for option, value in options.items() if value is not None for word in (option, str(value))]
     args = parser.parse_args(words)

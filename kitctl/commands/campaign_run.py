@@ -11,7 +11,14 @@ from kitctl import __version__
 from kitctl.campaign.arms import Arm, expand_arms
 from kitctl.campaign.events import Begun
 from kitctl.campaign.schedule import order_arms
-from kitctl.commands.campaign_check import Checked, check_arms, require_all, require_room, without_verdicts
+from kitctl.campaign.state import State, fold, reopened
+from kitctl.commands.campaign_check import (
+    check_arms,
+    require_all,
+    require_datasets,
+    require_room,
+    without_verdicts,
+)
 from kitctl.commands.campaign_drive import drive, dry_run_result
 from kitctl.commands.campaign_life import left_up
 from kitctl.commands.campaign_options import Starting, add_start_arguments, find_campaign, starting_of
@@ -25,6 +32,7 @@ from kitctl.edge.locks import project_lock
 from kitctl.edge.signals import outlive_terminal
 from kitctl.edge.store_files import default_store
 from kitctl.errors import Exit, KitError
+from kitctl.host.facts import HostFacts
 from kitctl.host.facts_json import encode_facts
 from kitctl.kit.campaign import Then, campaign_digest
 from kitctl.kit.catalog import resolve_stack
@@ -40,8 +48,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a campaign file, or the name of one of the kit's")
     parser.add_argument("--name", metavar="NAME", help="what it is called (default: as the file)")
     parser.add_argument("--dry-run", action="store_true", help="check all and print the schedule")
-    parser.add_argument("--resume", action="store_true", help="refuse to begin a new one")
-    parser.add_argument("--fresh", action="store_true", help="begin anew; the earlier one is set aside")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--resume", action="store_true", help="refuse to begin a new one")
+    start.add_argument("--fresh", action="store_true", help="begin anew; the earlier one is set aside")
     parser.add_argument("--retry-holes", action="store_true", help="try again what ended as a hole")
     add_start_arguments(parser)
 
@@ -56,9 +65,10 @@ def run_campaign(args: argparse.Namespace, context: Context) -> Result:
     name = args.name or (f"{stem}-rehearsal" if rehearse else stem)
     project_word(name, what="--name")
     folder = campaign_folder(name)
-    with project_lock(f"campaign-{name}", verb=f"campaign run {args.file}"):
+    with project_lock(f"campaign-{name}", verb=f"campaign run {args.file}", dry_run=args.dry_run):
         digest = campaign_digest(campaign, rehearse=rehearse)
-        _settle_earlier(args, folder, digest)
+        earlier = _earlier(args, folder, digest)
+        require_datasets(campaign)
         stacks = {name: resolve_stack(texts, name).stack for name in campaign.stacks}
         arms = expand_arms(
             campaign, drafters={name: stack.drafter is not None for name, stack in stacks.items()}
@@ -66,7 +76,10 @@ def run_campaign(args: argparse.Namespace, context: Context) -> Result:
         on_gpus = not rehearse and any(stack.image.stage == GPU_STAGE for stack in stacks.values())
         tries = campaign.failure.tries if campaign.failure.then is Then.REMEDY else 0
         starting = starting_of(args, name=name, rehearse=rehearse, tries=tries)
-        checked = _check(arms, starting, args.store, folder=folder, trials=on_gpus, context=context)
+        facts = _read_host(arms, starting, trials=on_gpus, context=context)
+        checked = check_arms(arms, starting, facts=facts, context=context)
+        if left_up(starting):
+            checked = without_verdicts(checked)
         require_room(campaign, checked)
         require_all(campaign, checked)
         begun = Begun(
@@ -79,25 +92,21 @@ def run_campaign(args: argparse.Namespace, context: Context) -> Result:
             source=source,
         )
         if args.dry_run:
-            return dry_run_result(begun, checked)
+            return dry_run_result(begun, checked, earlier)
+        if args.fresh and has_journal(folder):
+            set_aside(folder)
+        write_atomic(f"{folder}/facts.json", msgspec.json.encode(encode_facts(facts)).decode())
         return drive(begun, checked, starting, folder=folder, retry_holes=args.retry_holes, context=context)
 
 
-def _check(
-    arms: Sequence[Arm], starting: Starting, store: str | None, *, folder: str, trials: bool, context: Context
-) -> Checked:
-    """Every plan against the same facts, which are kept beside the journal."""
+def _read_host(arms: Sequence[Arm], starting: Starting, *, trials: bool, context: Context) -> HostFacts:
+    """The facts that every plan is judged against."""
     context.say(f"{starting.name}: checking the plans of {len(arms)} configurations together")
-    disks = (store or default_store(),)
-    facts = read_facts(None, context, disks=disks, trials=trials)
-    path = f"{folder}/facts.json"
-    write_atomic(path, msgspec.json.encode(encode_facts(facts)).decode())
-    checked = check_arms(arms, starting, facts=path, context=context)
-    return checked if not left_up(starting) else without_verdicts(checked)
+    return read_facts(None, context, disks=(starting.store or default_store(),), trials=trials)
 
 
-def _settle_earlier(args: argparse.Namespace, folder: str, digest: str) -> None:
-    """Set an earlier campaign aside, or see that it is this one. Raises KitError (exit 2)."""
+def _earlier(args: argparse.Namespace, folder: str, digest: str) -> State:
+    """What was done of this campaign before, unless that will be set aside. Raises KitError (exit 2) for another."""
     if not has_journal(folder):
         if args.resume:
             raise KitError(
@@ -106,10 +115,9 @@ def _settle_earlier(args: argparse.Namespace, folder: str, digest: str) -> None:
                 remedy=f"kitctl campaign run {args.file}",
                 exit_code=Exit.USAGE,
             )
-        return
-    if args.fresh and not args.dry_run:
-        set_aside(folder)
-        return
+        return State()
+    if args.fresh:
+        return State()
     entries = load_journal(journal_path(folder)).entries
     first = entries[0].event if entries else None
     if isinstance(first, Begun) and first.digest != digest:
@@ -120,3 +128,5 @@ def _settle_earlier(args: argparse.Namespace, folder: str, digest: str) -> None:
             remedy="give --name NAME for a second one, or --fresh to set the first aside",
             exit_code=Exit.USAGE,
         )
+    state = fold(entries)
+    return reopened(state) if args.retry_holes else state

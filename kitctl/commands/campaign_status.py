@@ -51,6 +51,8 @@ def _stand(name: str, state: State, holder: str | None) -> str:
     if holder is not None:
         where = f", {state.standing} is up" if state.standing else ""
         return f"{name}: running ({holder}){where}; last entry {state.last_at}"
+    if state.begun is None:
+        return f"{name}: nothing is written yet; the same 'campaign run' begins it"
     if state.ended is not None:
         return f"{name}: over ({state.ended}) since {state.last_at}"
     return f"{name}: interrupted, last entry {state.last_at}; the same 'campaign run' goes on"

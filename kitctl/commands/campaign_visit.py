@@ -12,17 +12,21 @@ from kitctl.campaign.events import Done, Hole, Lost, Reason, Up
 from kitctl.campaign.schedule import Kind, Visit, Work
 from kitctl.campaign.state import is_open
 from kitctl.commands.campaign_check import reason_of_error, reason_of_findings
-from kitctl.commands.campaign_life import clear_others, end_record, put_down, wait_for_engine, why_dead
+from kitctl.commands.campaign_life import (
+    clear_others,
+    put_down,
+    taking_down_when_cut_off,
+    wait_for_engine,
+    why_dead,
+)
 from kitctl.commands.campaign_measure import Field, do_work, server_of
 from kitctl.commands.campaign_options import Starting, up_arguments
 from kitctl.commands.planning import make_plan, request_of
-from kitctl.commands.projects import take_down
 from kitctl.commands.remedying import bring_up_remedied
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.journal import JournalFile
 from kitctl.edge.locks import project_lock
 from kitctl.edge.runs import load_record
-from kitctl.edge.signals import uninterrupted
 from kitctl.errors import Exit, KitError
 from kitctl.finding import blocking
 from kitctl.kit.campaign import Campaign, Then
@@ -30,7 +34,6 @@ from kitctl.plan.names import project_name
 from kitctl.result import Context, Result
 from kitctl.watch.run_record import RunRecord
 
-INTERRUPT_GRACE_S = 3
 LOSSES_OF_AN_ARM = 2
 LOCK_WAIT_S = 600.0
 
@@ -112,7 +115,10 @@ def _one_life(visit: Visit, run: Run) -> bool:
     if wrong:
         return _give_up(visit.arm, run, reason_of_findings(wrong), Exit.REFUSED)
     project = planned.plan.project
-    with project_lock(project, verb=f"campaign {run.starting.name}", wait_s=LOCK_WAIT_S):
+    with (
+        project_lock(project, verb=f"campaign {run.starting.name}", wait_s=LOCK_WAIT_S),
+        taking_down_when_cut_off(project),
+    ):
         begun_s = monotonic_s()
         try:
             result = bring_up_remedied(planned, args, run.context)
@@ -120,14 +126,9 @@ def _one_life(visit: Visit, run: Run) -> bool:
             return _give_up_after(failed, visit.arm, run)
         if result.exit not in (Exit.OK, Exit.GATE):
             return _give_up(visit.arm, run, _reason_of_result(result), result.exit)
-        try:
-            record = _note_up(visit.arm, result, args.set, run, seconds=monotonic_s() - begun_s)
-            _measure_all(visit, record, project, run)
-        except BaseException:
-            with uninterrupted():
-                end_record(project, was_up=take_down(project, grace_s=INTERRUPT_GRACE_S))
-            raise
-        run.book.append(put_down(visit.arm, planned, run.context))
+        record = _note_up(visit.arm, result, args.set, run, seconds=monotonic_s() - begun_s)
+        _measure_all(visit, record, project, run)
+        run.book.append(put_down(visit.arm, record, run.context))
     return True
 
 

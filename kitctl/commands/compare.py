@@ -12,15 +12,13 @@ from kitctl.bench.html_report import page
 from kitctl.bench.likeness import unlike
 from kitctl.bench.results import ResultFile
 from kitctl.bench.tables import comparison_text, csv_lines, gate_lines, note_line
-from kitctl.commands.result_reading import PUBLISHED, TAKEN, read_all
-from kitctl.edge.files import require_folder, write_atomic
+from kitctl.commands.result_reading import PUBLISHED, TAKEN, read_all, require_comparable
+from kitctl.edge.files import require_place, write_atomic
 from kitctl.edge.package_data import package_text
 from kitctl.edge.page_file import require_page_place
 from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding
 from kitctl.result import Context, Result
-
-_REFUSED = ("other-load", "other-model")
 
 
 def percent(text: str) -> float:
@@ -103,7 +101,7 @@ def _refuse_usage(args: argparse.Namespace, context: Context) -> None:
             remedy="give one of --json, --csv and --markdown",
             exit_code=Exit.USAGE,
         )
-    require_folder(args.html)
+    require_place(args.html)
     require_page_place(args.html, [name for name in args.results if name != PUBLISHED])
 
 
@@ -119,13 +117,5 @@ def _gate(results: Sequence[ResultFile], notes: Sequence[Finding], args: argpars
             remedy="kitctl compare BASELINE RESULT --gate 5%",
             exit_code=Exit.USAGE,
         )
-    odd = next((note for note in notes if note.code in _REFUSED), None)
-    if odd is not None:
-        raise KitError(
-            "not-comparable",
-            odd.cause,
-            evidence=odd.evidence,
-            remedy=odd.remedy,
-            exit_code=Exit.REFUSED,
-        )
+    require_comparable(notes)
     return judge(results, limit=args.gate, metrics=args.gate_on or (Metric.THROUGHPUT,))

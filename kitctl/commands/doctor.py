@@ -7,7 +7,7 @@ import argparse
 from kitctl.commands.argument_types import scale
 from kitctl.commands.planning import add_plan_arguments, make_plan
 from kitctl.commands.proving import earlier_proof, prove
-from kitctl.edge.files import read_text, require_folder, write_atomic
+from kitctl.edge.files import read_text, require_place, write_atomic
 from kitctl.edge.host_data import load_host_tables
 from kitctl.edge.probe_runner import gather_host_facts
 from kitctl.edge.store_files import default_store
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> Result:
     """Facts and findings; exit 3 when one blocks."""
-    require_folder(args.report)
+    require_place(args.report)
     facts, findings = examine(args, context)
     if args.report:
         write_atomic(args.report, redacted_report(facts, findings))

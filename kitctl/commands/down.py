@@ -6,11 +6,9 @@ import argparse
 from contextlib import nullcontext
 from typing import TypeGuard
 
-import msgspec
-
 from kitctl.commands.argument_types import seconds
 from kitctl.commands.draining import telling_drain
-from kitctl.commands.freeing import wait_until_free
+from kitctl.commands.freeing import Freed, end_record, wait_until_free
 from kitctl.commands.projects import (
     PROJECT_LABEL,
     add_nodes_argument,
@@ -25,12 +23,11 @@ from kitctl.edge.docker_client import require_engine
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.edge.locks import project_lock
-from kitctl.edge.runs import latest_record, now_utc, save_record
+from kitctl.edge.runs import latest_record
 from kitctl.kit.catalog import named_texts, unknown_stack
 from kitctl.plan.names import plain_word, project_words
 from kitctl.render.compose import LABEL
 from kitctl.result import Context, Result
-from kitctl.watch.run_record import Outcome, RunRecord
 
 FREE_WITHIN_S = 60.0
 
@@ -74,9 +71,9 @@ def run(args: argparse.Namespace, context: Context) -> Result:
                 _require_known(args.stack, context)
             return _result(project, "was-not-up", f"{args.stack} is not up{others}")
         seconds = monotonic_s() - begun_s
-        record = _record_end(project)
-        left = wait_until_free(record, within_s=args.free_within, context=context) if record else ()
-    return _result(project, "stopped", f"{args.stack} is down after {seconds:.1f} s", left=left)
+        record = end_record(project)
+        freed = wait_until_free(record, within_s=args.free_within, context=context) if record else Freed()
+    return _result(project, "stopped", f"{args.stack} is down after {seconds:.1f} s", left=freed.lines)
 
 
 def _runs(container: ContainerState | None) -> TypeGuard[ContainerState]:
@@ -93,13 +90,6 @@ def _require_known(stack: str, context: Context) -> None:
     known = named_texts(load_kit_texts(find_kit(context.kit_dir)), "stacks")
     if plain_word(stack) not in map(plain_word, known):
         raise unknown_stack(stack, known)
-
-
-def _record_end(project: str) -> RunRecord | None:
-    record = latest_record(project)
-    if record is not None and record.ended is None:
-        save_record(msgspec.structs.replace(record, outcome=Outcome.STOPPED, ended=now_utc()))
-    return record
 
 
 def _result(project: str, outcome: str, line: str, *, left: tuple[str, ...] = ()) -> Result:

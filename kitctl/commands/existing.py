@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+import msgspec
+
 from kitctl.commands.own_command import own_command
 from kitctl.commands.planning import api_key_of
 from kitctl.commands.preparing import up_json
@@ -12,10 +14,13 @@ from kitctl.commands.starting import Target, prove_answer
 from kitctl.edge.docker_engine import ContainerState
 from kitctl.edge.runs import load_record
 from kitctl.errors import Exit, KitError
+from kitctl.kit.stack import Expect
+from kitctl.plan.names import project_words
 from kitctl.plan.types import Plan
 from kitctl.render.compose import LABEL, base_url, decisive, fingerprint
 from kitctl.render.difference import differences
 from kitctl.result import Context, Result
+from kitctl.watch.run_record import RunRecord
 
 
 def settle_existing(plan: Plan, args: argparse.Namespace, context: Context) -> Result | ContainerState | None:
@@ -76,7 +81,30 @@ def _already_up(plan: Plan, container: ContainerState) -> Result | None:
     since = record.ready if record else container.started_at
     return Result(
         data=up_json(plan, outcome="already-up", run=run, url=target.url),
-        lines=(f"{plan.stack.name} is up already by this plan: {target.url} since {since}",),
+        lines=(
+            f"{plan.stack.name} is up already by this plan: {target.url} since {since}",
+            *(_other_expectations(record, plan) if record else ()),
+        ),
+    )
+
+
+def _other_expectations(record: RunRecord, plan: Plan) -> tuple[str, ...]:
+    """What the stack expects of its answers changes no plan; its first answers were judged by what it said then.
+
+    Nothing where another kitctl wrote the record and knew other expectations.
+    """
+    try:
+        before = msgspec.convert(record.plan.get("settings", {}).get("expect", {}), Expect)
+    except msgspec.ValidationError:
+        return ()
+    changed = differences(
+        {"expect": msgspec.to_builtins(before)}, {"expect": msgspec.to_builtins(plan.stack.expect)}
+    )
+    if not changed:
+        return ()
+    return (
+        f"its answers were judged by other expectations when it started ({'; '.join(changed)}):",
+        f"  kitctl down {project_words(plan.project)}, and up again, to have them judged by these",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kitctl.commands.plan_checks import config_text
 from kitctl.commands.planning import Planned, load_kit, model_entries, place_model
 from kitctl.edge.files import read_text
 from kitctl.edge.inside import how_it_ended, run_inside
@@ -12,9 +13,7 @@ from kitctl.edge.kit_files import load_kit_texts, load_pin_texts
 from kitctl.edge.store_files import default_store
 from kitctl.finding import Finding
 from kitctl.host.facts import HostFacts
-from kitctl.kit.catalog import resolve_stack, stack_names
-from kitctl.kit.demo_model import demo_config
-from kitctl.kit.models_lock import LockState
+from kitctl.kit.catalog import all_stacks
 from kitctl.kit.pins import PinFile, Stage
 from kitctl.plan.argument_check import (
     Answer,
@@ -64,31 +63,29 @@ def plan_without_host(
 
 
 def plans_of_image(kit_dir: str, image: str, *, release: str, stage: str) -> tuple[Planned, ...]:
-    """Every stack of the kit that this image serves: on GPUs, or on the processor as itself or as a rehearsal."""
-    texts = load_kit_texts(kit_dir)
+    """Every stack that this image serves: on GPUs, or on the processor as itself or as a rehearsal.
+
+    A broken stack of the user's is no matter of the image; one of the kit's raises its error (exit 2).
+    """
+    stacks, broken = all_stacks(load_kit_texts(kit_dir))
+    for one in broken:
+        if not one.is_users:
+            raise one.error
     found = []
-    for name in stack_names(texts):
-        stack = resolve_stack(texts, name).stack
+    for stack in (one.stack for one in stacks):
         if stack.image.name != image or stack.image.reference:
             continue
         settings = (("image.release", release),)
         if stack.image.stage == stage:
-            found.append(plan_without_host(kit_dir, name, settings=settings, rehearse=False))
+            found.append(plan_without_host(kit_dir, stack.name, settings=settings, rehearse=False))
         elif stage == Stage.CPU:
-            found.append(plan_without_host(kit_dir, name, settings=settings, rehearse=True))
+            found.append(plan_without_host(kit_dir, stack.name, settings=settings, rehearse=True))
     return tuple(found)
 
 
 def model_configs(planned: Planned) -> dict[str, str]:
     """Each model's folder in the container to the text of its config.json, as the lock holds it."""
-    return {engine_path(model): _config(planned, model.role) for model in planned.plan.models}
-
-
-def _config(planned: Planned, role: str) -> str:
-    entry = planned.entries[role]
-    if entry.state is LockState.GENERATED:
-        return demo_config()
-    return entry.config_json or "{}"
+    return {engine_path(model): config_text(planned.entries[model.role]) for model in planned.plan.models}
 
 
 def imitated_gpus(plan: Plan, pins: PinFile, archs: tuple[str, ...]) -> tuple[Imitated | None, ...]:

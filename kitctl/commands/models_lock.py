@@ -1,4 +1,7 @@
-"""``kitctl models lock``: read a model's commit, files and hashes from the hub into models.lock."""
+"""``kitctl models lock``: read a model's commit, files and hashes from the hub into models.lock.
+
+A model that the kit ships is read from the files that kitctl carries.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import argparse
 from kitctl.edge.clock import utc_date
 from kitctl.edge.hub import read_hub_model, read_small_file
 from kitctl.edge.lock_file import Locks, read_locks, write_entry
-from kitctl.kit.models_lock import ModelEntry, require_repo_name
+from kitctl.edge.shipped import read_shipped
+from kitctl.kit.models_lock import LockState, ModelEntry, require_repo_name
 from kitctl.result import Context, Result
 from kitctl.store.hub_model import entry_of, require_safe_paths
 from kitctl.store.sizes import size_text
@@ -33,7 +37,8 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         )
         rows.append(_row(entry, path))
         files = f"{len(entry.files)} files, {size_text(entry.size_bytes or 0)}"
-        lines.append(f"{entry.repo}: commit {entry.commit}, {files}, in {path}")
+        named = f"commit {entry.commit}" if entry.commit else f"content {entry.content_hash}"
+        lines.append(f"{entry.repo}: {named}, {files}, in {path}")
     return Result(data={"schema": "kitctl.models-lock/1", "models": rows}, lines=tuple(lines))
 
 
@@ -41,6 +46,8 @@ def _lock(word: str, locks: Locks, *, drafter_for: str | None, context: Context)
     repo, _, revision = word.partition("@")
     old = next((entry for entry in locks.merged.models if entry.repo == repo), None)
     require_repo_name(repo)
+    if old is not None and old.state is LockState.SHIPPED:
+        return read_shipped(old)
     wanted = revision or (old.revision if old and old.revision else "main")
     model = read_hub_model(repo, wanted, say=context.say)
     require_safe_paths(model)

@@ -16,7 +16,7 @@ from kitctl.commands.models_room import image_needs
 from kitctl.edge.lock_file import read_locks
 from kitctl.edge.pull import Pulled, pull_model
 from kitctl.edge.room import check_room_for_all, models_to_fetch
-from kitctl.kit.models_lock import ModelEntry
+from kitctl.kit.models_lock import LockState, ModelEntry
 from kitctl.result import Context, Result
 from kitctl.store.sizes import duration_text, size_text
 
@@ -70,7 +70,8 @@ def _line(entry: ModelEntry, done: Pulled) -> str:
         )
     parts = [f"{size_text(done.fetched_bytes)} fetched"]
     if done.reused_bytes:
-        parts.append(f"{size_text(done.reused_bytes)} taken from a cache of this machine")
+        source = "from kitctl itself" if entry.state is LockState.SHIPPED else "from a cache of this machine"
+        parts.append(f"{size_text(done.reused_bytes)} taken {source}")
     if done.kept_bytes:
         parts.append(f"{size_text(done.kept_bytes)} were there")
     took = duration_text(done.seconds)

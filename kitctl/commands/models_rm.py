@@ -12,6 +12,7 @@ from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.edge.lock_file import Locks, read_locks, write_user_lock
 from kitctl.edge.store_scan import absolute, is_folder, remove_all, scan_repo
 from kitctl.errors import Exit, KitError
+from kitctl.kit.catalog import all_stacks
 from kitctl.kit.models_lock import ModelEntry, require_repo_name, without_entry
 from kitctl.result import Context, Result
 from kitctl.store.holders import holders_of, require_no_holder
@@ -30,15 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> Result:
-    """Raises KitError ``model-in-use`` (exit 3) while somebody needs it, ``not-in-store`` (exit 2)."""
+    """Raises KitError ``model-in-use`` (exit 3) while somebody needs it, ``not-in-store`` (exit 2).
+
+    A broken stack may need it too: its error (exit 2) is raised, but with ``--force``.
+    """
     require_repo_name(args.model)
     locks = read_locks(context.kit_dir)
     entry = next((e for e in locks.merged.models if e.repo == args.model), None)
     folder = repo_folder(PurePosixPath(absolute(store_of(args))), args.model)
-    stacks = stacks_by_model(load_kit_texts(find_kit(context.kit_dir))).get(args.model, [])
+    stacks, broken = all_stacks(load_kit_texts(find_kit(context.kit_dir)))
+    if broken and not args.force:
+        raise broken[0].error
     needed_by = PurePosixPath(entry.path) if entry and entry.path else folder
     holders = holders_of(
-        needed_by, mounts=_mounts(context), is_locked=args.model in locks.kit.names, stacks=stacks
+        needed_by,
+        mounts=_mounts(context),
+        is_locked=args.model in locks.kit.names,
+        stacks=stacks_by_model(stacks).get(args.model, []),
     )
     if not args.force:
         require_no_holder(args.model, holders)

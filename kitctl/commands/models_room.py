@@ -12,7 +12,7 @@ from kitctl.edge.package_data import package_text
 from kitctl.edge.room import has_nvidia_driver, need_of
 from kitctl.errors import KitError
 from kitctl.host.read_docker import cdi_devices
-from kitctl.kit.catalog import KitTexts, resolve_stack, stack_names
+from kitctl.kit.catalog import KitTexts, all_stacks
 from kitctl.kit.pins import Stage
 from kitctl.kit.stack import Stack
 from kitctl.plan.image_choice import choose_image, read_image_sizes
@@ -66,9 +66,8 @@ def _serving_images(models: Collection[str], *, context: Context) -> tuple[Image
 
 
 def _stacks_with(texts: KitTexts, models: Collection[str]) -> tuple[Stack, ...]:
-    stacks = (resolve_stack(texts, name).stack for name in stack_names(texts))
     return tuple(
         stack
-        for stack in stacks
-        if stack.model in models or (stack.drafter is not None and stack.drafter.model in models)
+        for stack in (found.stack for found in all_stacks(texts)[0])
+        if any(model in models for model in stack.models)
     )

@@ -16,7 +16,7 @@ from kitctl.edge.lock_file import read_locks
 from kitctl.edge.pull import PullSettings, pull_model
 from kitctl.edge.verify import Verified, verify_model
 from kitctl.errors import Exit
-from kitctl.kit.models_lock import ModelEntry
+from kitctl.kit.models_lock import LockState, ModelEntry
 from kitctl.result import Context, Result
 from kitctl.store.verify_report import verify_json, verify_lines
 
@@ -42,17 +42,26 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     settings = transfer_settings(args, context)
     entries = proven_entries(read_locks(context.kit_dir), args.models, context=context, may_be_none=True)
     checked = [_check(entry, args, settings=settings, context=context) for entry in entries]
-    if not args.models and any(one.place.is_there for one in checked):
-        for one in checked:
-            if not one.place.is_there:
-                context.say(f"{one.place.repo}: not in this store, left out")
-        checked = [one for one in checked if one.place.is_there]
+    if not args.models:
+        checked = _of_this_store(checked, context)
     level = "quick" if args.quick else "deep"
     exit_code = Exit.OK if all(one.ok for one in checked) else Exit.FETCH
     reports = [one.report for one in checked]
     data = verify_json(reports, store=store_of(args), level=level)
     lines = verify_lines(reports) if reports else ("nothing is locked, so nothing can be proven",)
     return Result(data=data, lines=lines, exit=exit_code)
+
+
+def _of_this_store(checked: list[Verified], context: Context) -> list[Verified]:
+    """What the store has; when it has nothing, all that a user locked, since none of it is there."""
+    has_any = any(one.place.is_there for one in checked)
+    kept = []
+    for one in checked:
+        if one.place.is_there or not (has_any or one.place.state is LockState.SHIPPED):
+            kept.append(one)
+        else:
+            context.say(f"{one.place.repo}: not in this store, left out")
+    return kept
 
 
 def _check(

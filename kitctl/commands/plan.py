@@ -68,7 +68,7 @@ def plan_lines(plan: Plan) -> list[str]:
 def _model_line(model: PlannedModel) -> str:
     missing = model.missing_bytes
     state = "complete" if missing == 0 else f"missing {size_text(missing)}" if missing else "size unknown"
-    state = "made by kitctl" if model.generated else state
+    state = "comes with kitctl" if model.generated else state
     return f"  {model.role:8} {model.model}: {state} in {model.folder}"
 
 

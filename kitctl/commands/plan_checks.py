@@ -14,7 +14,6 @@ from kitctl.edge.package_data import package_text, package_text_if_there
 from kitctl.errors import KitError
 from kitctl.finding import Finding
 from kitctl.host.facts import HostFacts
-from kitctl.kit.demo_model import demo_config
 from kitctl.kit.drafter_facts import read_drafter_facts
 from kitctl.kit.flag_table import read_flag_table
 from kitctl.kit.model_facts import read_model_facts
@@ -87,11 +86,7 @@ def judge_access(plan: Plan) -> tuple[Finding, ...]:
     uid = _engine_uid(plan)
     if uid is None:
         return ()
-    found = (
-        check_read_access(model, closed_below(model.folder, uid=uid), uid=uid)
-        for model in plan.models
-        if not model.generated
-    )
+    found = (check_read_access(model, closed_below(model.folder, uid=uid), uid=uid) for model in plan.models)
     return tuple(finding for finding in found if finding is not None)
 
 
@@ -155,5 +150,5 @@ def read_shapes(entries: Mapping[str, ModelEntry]) -> Shapes:
 
 
 def config_text(entry: ModelEntry) -> str:
-    """The model's config.json: the lock holds it, or the kit makes it."""
-    return entry.config_json if entry.config_json is not None else demo_config()
+    """The model's config.json as the lock holds it; an empty object for a model that has none."""
+    return entry.config_json or "{}"

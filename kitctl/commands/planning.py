@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from kitctl.commands.api_keys import read_api_key
 from kitctl.commands.argument_types import ip_address, port_number
 from kitctl.commands.memory_judging import judge_drafter, judge_load, judge_memory
 from kitctl.commands.outside_types import image_reference
@@ -16,6 +17,7 @@ from kitctl.edge.environment import config_dir
 from kitctl.edge.files import read_text, read_text_if_there
 from kitctl.edge.kit_files import find_kit, load_kit_texts, load_pin_texts
 from kitctl.edge.package_data import package_text
+from kitctl.edge.shipped import shipped_copies
 from kitctl.edge.store_files import locate_model, quick_verify, store_at
 from kitctl.errors import Exit, KitError
 from kitctl.finding import without_skipped
@@ -119,13 +121,15 @@ def request_of(args: argparse.Namespace) -> Request:
     )
 
 
-def make_plan(args: argparse.Namespace, context: Context) -> Planned:
-    """Read kit and host, decide, and judge. Nothing is fetched, built or started.
+def make_plan(args: argparse.Namespace, context: Context, *, facts: HostFacts | None = None) -> Planned:
+    """Read kit and host, decide, and judge. Nothing is fetched, built, started or written.
 
-    Raises KitError (exit 2) for what the files or the command line get wrong.
+    ``facts``: the host as it was read before, as from ``--facts``; without either it is probed now. Raises KitError
+    (exit 2) for what the files or the command line get wrong.
     """
     request = request_of(args)
-    if args.facts is None:
+    is_probed = facts is None and args.facts is None
+    if is_probed:
         require_secret_files(request)
     kit_dir = find_kit(context.kit_dir)
     kit = load_kit(kit_dir)
@@ -135,7 +139,8 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
     entries = model_entries(kit_dir, stack)
     image = choose_image(stack, request, pin_texts=load_pin_texts(kit_dir, stack.image.name))
     wants_gpus = stack_wants_gpus(request, kit.overlays, stage=stack.image.stage)
-    facts = read_facts(args.facts, context, disks=(store_dir,), trials=wants_gpus)
+    if facts is None:
+        facts = read_facts(args.facts, context, disks=(store_dir,), trials=wants_gpus)
     placement = place_stack(stack, request, overlays=kit.overlays, facts=facts)
     compose = partial(
         compose_plan,
@@ -160,8 +165,8 @@ def make_plan(args: argparse.Namespace, context: Context) -> Planned:
             shapes,
             store_dir=store_dir,
             ram_bytes=load.ram_bytes,
-            on_engine=args.facts is None,
-            lacks_image=args.facts is None and image.name is not None and not is_on_engine(image.reference),
+            on_engine=is_probed,
+            lacks_image=is_probed and image.name is not None and not is_on_engine(image.reference),
         ),
         *load_findings(load, start_period_s=stack.serve.start_period_s),
         *judge_drafter(plan, entries=entries, shapes=shapes),
@@ -209,8 +214,13 @@ def model_entries(kit_dir: str, stack: Stack) -> dict[str, ModelEntry]:
 
 
 def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
-    """Where the model lies in the store, what is missing and what a quick look finds wrong."""
+    """Where the model lies in the store, what is missing and what a quick look finds wrong.
+
+    Raises KitError ``shipped-model-differs`` (exit 5).
+    """
     place = locate_model(entry, store_dir)
+    if entry.state is LockState.SHIPPED:
+        shipped_copies(entry)
     return PlannedModel(
         model=entry.repo,
         role=role,
@@ -218,7 +228,7 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
         inner=str(place.model_dir) if str(place.model_dir) != "." else "",
         missing_bytes=place.missing_bytes,
         commit=entry.commit,
-        generated=entry.state is LockState.GENERATED,
+        generated=entry.state is LockState.SHIPPED,
         findings=findings_of(entry, place, quick_verify(entry, place)),
     )
 
@@ -226,19 +236,6 @@ def place_model(entry: ModelEntry, role: str, store_dir: str) -> PlannedModel:
 def api_key_of(plan: Plan) -> str | None:
     """The API key in the plan's key file. Raises KitError ``file-unreadable`` or ``bad-api-key`` (exit 2)."""
     return read_api_key(plan.api_key_file) if plan.api_key_file is not None else None
-
-
-def read_api_key(path: str) -> str:
-    """The API key in a file. Raises KitError ``file-unreadable`` or ``bad-api-key`` (exit 2)."""
-    key = read_text(path).strip()
-    if not key or len(key.split()) != 1:
-        raise KitError(
-            "bad-api-key",
-            f"{path} must hold one key, without blanks",
-            remedy="write one, for example: openssl rand -hex 32",
-            exit_code=Exit.USAGE,
-        )
-    return key
 
 
 def require_secret_files(request: Request) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kitctl.commands.image_proof import prove_image
 from kitctl.commands.planning import Planned
 from kitctl.edge.cache_volumes import is_half_filled
-from kitctl.edge.demo_store import ensure_demo_model
 from kitctl.edge.docker_engine import image_id
 from kitctl.errors import Exit, KitError
 from kitctl.finding import finding_lines
@@ -75,26 +74,27 @@ def require_whole_caches(plan: Plan) -> None:
 
 
 def ensure_models(planned: Planned, *, may_pull: bool, context: Context) -> tuple[RunModel, ...]:
-    """The plan's models, made or fetched first when they are not there. Raises KitError (exit 3 or 5)."""
+    """The plan's models, copied or fetched first when they are not there. Raises KitError (exit 3 or 5)."""
     return tuple(
         _ensure_model(planned, model, may_pull=may_pull, context=context) for model in planned.plan.models
     )
 
 
 def _ensure_model(planned: Planned, model: PlannedModel, *, may_pull: bool, context: Context) -> RunModel:
-    """Every byte is proven once and again after each change; what is there and proven costs no request."""
-    if model.generated:
-        made = ensure_demo_model(f"{model.folder}/{model.inner}" if model.inner else model.folder)
-        return RunModel(model=model.model, role=model.role, content_hash=made)
+    """Every byte is proven once and again after each change; what is there and proven costs no request.
+
+    What the kit ships is no fetch: it comes from this machine whether or not a model may be pulled.
+    """
     from kitctl.edge.pull import pull_model
     from kitctl.edge.verify import verify_model
 
     entry = planned.entries[model.role]
-    if may_pull:
+    if may_pull or model.generated:
         pull_model(entry, planned.store_dir, say=context.say)
     else:
         require_ready(verify_model(entry, planned.store_dir, deep=True, say=context.say).report)
-    return RunModel(model=model.model, role=model.role, commit=model.commit)
+    content = entry.content_hash if model.generated else None
+    return RunModel(model=model.model, role=model.role, commit=model.commit, content_hash=content)
 
 
 def _image_missing(reference: str, *, can_build: bool) -> KitError:

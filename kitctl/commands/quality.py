@@ -21,13 +21,15 @@ from kitctl.bench.scoring import (
 )
 from kitctl.bench.workload import Endpoint, Spec
 from kitctl.commands.accept_session import ask_all, require_an_answer
-from kitctl.commands.argument_types import positive, share, some_seconds, streams
+from kitctl.commands.argument_types import positive, share, some_seconds, streams, temperature
 from kitctl.commands.question_sets import earlier_result, question_set
-from kitctl.commands.server_choice import Server, add_server_arguments, choose_server
+from kitctl.commands.server_choice import Server, add_server_arguments, answer_limit, choose_server
 from kitctl.commands.stack_death import require_alive, telling_death
 from kitctl.edge.files import require_new_file, write_atomic
 from kitctl.errors import Exit
 from kitctl.result import Context, Result
+
+ANSWER_TOKENS = 2048
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,16 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         default="kit",
         metavar="SET",
-        help="kit, or a JSONL file with prompt and answer (default: kit)",
+        help="kit, demo (what the demo model knows), or a JSONL file with prompt and answer (default: kit)",
     )
     add("--concurrency", type=streams, default=8, metavar="N", help="questions at a time (default: 8)")
     add(
         "--output-tokens",
         type=positive,
-        default=2048,
         metavar="N",
-        help="most tokens an answer (default: 2048)",
+        help="most tokens an answer (default: 2048, or half of the context where that is less)",
     )
+    add("--temperature", type=temperature, default=0.0, metavar="T", help="sampling temperature (default: 0)")
     add(
         "--timeout-s",
         type=some_seconds,
@@ -73,13 +75,16 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     require_new_file(args.output)
     server = choose_server(args)
     dataset = question_set(args.dataset)
-    earlier = earlier_result(args.against, dataset) if args.against else None
+    limit = answer_limit(server, args.output_tokens, most=ANSWER_TOKENS)
+    settings = {"output_tokens": limit, "temperature": args.temperature}
+    earlier = earlier_result(args.against, dataset, settings) if args.against else None
     spec = Spec(
         model=server.model,
         endpoint=Endpoint.CHAT,
         dataset=dataset.name,
-        output_tokens=args.output_tokens,
+        output_tokens=limit,
         ignore_eos=False,
+        temperature=args.temperature,
         timeout_s=args.timeout_s,
     )
     context.say(f"{len(dataset.prompts)} questions, {args.concurrency} at a time")
@@ -89,8 +94,14 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     change = change_between(answers_of(earlier), right) if earlier and not reasons else None
     overall = score_of(answers)
     too_low = args.min_score is not None and overall.share < args.min_score
-    head = {"schema": SCHEMA, "label": server.label, "model": server.model, "run_record": server.record}
-    data = {**head, **quality_data(answers, change, dataset=dataset)}
+    data = {
+        "schema": SCHEMA,
+        "label": server.label,
+        "model": server.model,
+        "run_record": server.record,
+        **settings,
+        **quality_data(answers, change, dataset=dataset),
+    }
     if args.output:
         write_atomic(args.output, f"{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n")
     return Result(

@@ -8,7 +8,7 @@ import json
 import secrets
 
 from kitctl.edge.environment import config_dir, forwarded_variables
-from kitctl.edge.files import absolute, is_there, require_folder
+from kitctl.edge.files import absolute, is_there, require_place
 from kitctl.edge.kit_files import find_kit
 from kitctl.edge.package_data import package_text
 from kitctl.edge.remote_follow import Job, follow_job
@@ -72,7 +72,7 @@ def make_job(
     Raises KitError ``too-much-to-carry`` or ``no-such-folder`` (exit 2).
     """
     if verb.kind is Kind.MEASURE and "output" in verb.writes:
-        require_folder(args.output)
+        require_place(args.output)
     files = kit_files(kit_dir)
     places = {"config": config_dir()} if verb.config else {}
     shown = {"kit": kit_dir, "config": config_dir()}

@@ -1,25 +1,33 @@
-"""Read results of whatever kind: kitctl's own, bench_serving's, acceptance, and the published reference."""
+"""Read a result that a verb was given, of whatever kind: every verb does so here, and refuses the same files."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from kitctl.bench.bench_serving import is_bench_serving, read_bench_serving
-from kitctl.bench.figures import wrong_acceptance, wrong_figure, wrong_phases
-from kitctl.bench.results import RUN_SCHEMA, ResultFile, named_apart, read_results
+from kitctl.bench.figures import wrong_acceptance, wrong_quality
+from kitctl.bench.results import (
+    POINT_SCHEMA,
+    REPEAT_SCHEMA,
+    RUN_SCHEMA,
+    ResultFile,
+    named_apart,
+    read_results,
+)
+from kitctl.bench.scoring import SCHEMA as QUALITY_SCHEMA
 from kitctl.edge.files import read_text
 from kitctl.edge.package_data import package_text
 from kitctl.errors import Exit, KitError
+from kitctl.finding import Finding
 from kitctl.kit.json_text import decode_json
 
 PUBLISHED = "published"
 TAKEN = f"files of kitctl bench, kitctl accept or bench_serving, or '{PUBLISHED}'"
 _ACCEPTANCE = "kitctl.accept/1"
-_FIGURES = ("kitctl.bench.repeat/1", "kitctl.bench.point/1")
 
 
 def read_all(names: Sequence[str]) -> tuple[tuple[ResultFile, ...], tuple[dict[str, Any], ...]]:
@@ -34,13 +42,13 @@ def read_all(names: Sequence[str]) -> tuple[tuple[ResultFile, ...], tuple[dict[s
         whole = _object(text)
         if whole.get("schema") == _ACCEPTANCE:
             if wrong := wrong_acceptance(whole):
-                raise _bad(name, wrong)
+                raise _bad(name, wrong, taken=TAKEN)
             acceptances.append(whole)
         elif is_bench_serving(text):
             allowed = tomllib.loads(package_text("bench_settings.toml"))["server_info"]
             results.append((name, read_bench_serving(name, text, allowed=allowed)))
         else:
-            results += [(name, found) for found in _own_results(name, text, whole)]
+            results += [(name, found) for found in read_sweeps(name, text, taken=TAKEN)]
     if not results:
         raise KitError(
             "no-results",
@@ -51,42 +59,68 @@ def read_all(names: Sequence[str]) -> tuple[tuple[ResultFile, ...], tuple[dict[s
     return named_apart(results), tuple(acceptances)
 
 
-def _own_results(name: str, text: str, whole: dict[str, Any]) -> tuple[ResultFile, ...]:
-    """The results of a file of kitctl bench. ``whole``: the text as one object, empty when it is several lines."""
-    schema = str(whole.get("schema", ""))
-    if schema.startswith("kitctl.") and schema not in (RUN_SCHEMA, *_FIGURES):
-        kind = " ".join(schema.partition("/")[0].split("."))
-        raise _bad(name, f"it is what {kind} wrote ({schema}), which compare does not take")
-    _require_figures(name, text)
+def read_sweeps(name: str, text: str, *, taken: str) -> tuple[ResultFile, ...]:
+    """The results of a file of kitctl bench, whole or as far as it came. ``taken``: what the remedy says to give.
+
+    Raises KitError ``bad-result`` (exit 2) for another kind of file, a broken line, and a figure that nothing can have
+    measured.
+    """
+    require_kind(name, _object(text), (RUN_SCHEMA, REPEAT_SCHEMA, POINT_SCHEMA), taken=taken)
     try:
-        found = read_results(name, text)
+        return read_results(name, text)
     except KitError as broken:
         raise KitError(
             broken.code,
             broken.cause,
             evidence=broken.evidence,
-            remedy=f"give {TAKEN}",
+            remedy=f"give {taken}",
             exit_code=broken.exit_code,
         ) from broken
-    if wrong := next(filter(None, (wrong_phases(one.head.run_record) for one in found)), None):
-        raise _bad(name, f"run_record.phases: {wrong}")
-    return found
 
 
-def _require_figures(name: str, text: str) -> None:
-    """Raises KitError ``bad-result`` (exit 2) with line and key for a figure that nothing can have measured."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        entry = _object(line)
-        wrong = wrong_figure(entry) if entry.get("schema") in _FIGURES else None
-        if wrong:
-            raise _bad(name, f"line {number}: {wrong}")
+def read_sweep(path: str) -> ResultFile:
+    """The sweep of a file of kitctl bench, without a second opinion behind it. Raises KitError as ``read_sweeps``."""
+    return read_sweeps(path, read_text(path), taken="a file that kitctl bench wrote")[0]
 
 
-def _bad(name: str, why: str) -> KitError:
+def read_quality(path: str) -> dict[str, Any]:
+    """A result of kitctl quality. Raises KitError ``bad-result`` (exit 2)."""
+    taken = "a file that kitctl quality -o wrote"
+    whole = _object(read_text(path))
+    require_kind(path, whole, (QUALITY_SCHEMA,), taken=taken)
+    is_one = whole.get("schema") == QUALITY_SCHEMA
+    wrong = wrong_quality(whole) if is_one else f"it is no JSON object of {QUALITY_SCHEMA}"
+    if wrong is not None:
+        raise _bad(path, wrong, taken=taken)
+    return whole
+
+
+def require_comparable(notes: Iterable[Finding]) -> None:
+    """Raises KitError ``not-comparable`` (exit 3) when one of ``notes`` tells of another load or another model."""
+    odd = next((note for note in notes if note.code in ("other-load", "other-model")), None)
+    if odd is not None:
+        raise KitError(
+            "not-comparable",
+            odd.cause,
+            evidence=odd.evidence,
+            remedy=odd.remedy,
+            exit_code=Exit.REFUSED,
+        )
+
+
+def require_kind(name: str, whole: Mapping[str, Any], schemas: Sequence[str], *, taken: str) -> None:
+    """Raises KitError ``bad-result`` (exit 2) for what another verb of kitctl wrote."""
+    schema = str(whole.get("schema", ""))
+    if schema.startswith("kitctl.") and schema not in schemas:
+        kind = " ".join(schema.partition("/")[0].split("."))
+        raise _bad(name, f"it is what {kind} wrote ({schema}), which is not taken here", taken=taken)
+
+
+def _bad(name: str, why: str, *, taken: str) -> KitError:
     return KitError(
         "bad-result",
         f"{name} is not a result file: {why}",
-        remedy=f"give {TAKEN}",
+        remedy=f"give {taken}",
         exit_code=Exit.USAGE,
     )
 

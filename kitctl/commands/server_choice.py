@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from kitctl.bench.load import Target
+from kitctl.commands.api_keys import client_key
 from kitctl.commands.projects import running_container
 from kitctl.commands.ready_runs import find_run, not_running, require_running, run_words
-from kitctl.edge.environment import variable
-from kitctl.edge.files import read_text
-from kitctl.edge.http_calls import base_url, call, served_models
+from kitctl.edge.http_calls import base_url, call, context_tokens, served_models
 from kitctl.edge.load_client import target_of, unreachable
 from kitctl.errors import Exit, KitError
 from kitctl.plan.types import Request
@@ -53,9 +52,9 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 def choose_server(args: argparse.Namespace) -> Server:
     """The server that the arguments of ``add_server_arguments`` name.
 
-    Raises KitError ``no-server`` (exit 2) when they name none or two, ``not-up`` (exit 3) for a stack that is not
-    up, what ended it (exit 7) for one that died, ``no-model`` (exit 10) when no name is given and the server lists
-    none, ``server-unreachable`` (exit 10) when it does not answer.
+    Raises KitError ``no-server`` (exit 2) when they name none or two, ``bad-api-key`` (exit 2) for a key that is none,
+    ``not-up`` (exit 3) for a stack that is not up, what ended it (exit 7) for one that died, ``no-model`` (exit 10)
+    when no name is given and the server lists none, ``server-unreachable`` (exit 10) when it does not answer.
     """
     if bool(args.stack) == bool(args.url):
         raise KitError(
@@ -67,8 +66,7 @@ def choose_server(args: argparse.Namespace) -> Server:
     record = _run_of(args) if args.stack else None
     url = record.url if record is not None else args.url
     key_file = args.api_key_file or (record.api_key_file if record is not None else None)
-    key = read_text(key_file).strip() if key_file else variable("KITCTL_API_KEY")
-    target = target_of(url, api_key=key, ca_file=args.ca_file, insecure=args.insecure)
+    target = target_of(url, api_key=client_key(key_file), ca_file=args.ca_file, insecure=args.insecure)
     served = served_models(target)
     if served is None and record is not None:
         _require_answer(target, record)
@@ -83,6 +81,24 @@ def choose_server(args: argparse.Namespace) -> Server:
         served=served,
         record=msgspec.to_builtins(record) if record is not None else None,
     )
+
+
+def answer_limit(server: Server, asked: int | None, *, most: int) -> int:
+    """Tokens an answer: as ``asked``, else ``most``, or half of the server's context length where that is less.
+
+    Raises KitError ``answer-too-long`` (exit 2) for what leaves the prompt no room in that context.
+    """
+    context = context_tokens(server.target, server.model)
+    if asked is None:
+        return most if context is None else max(1, min(most, context // 2))
+    if context is not None and asked >= context:
+        raise KitError(
+            "answer-too-long",
+            f"answers of {asked} tokens leave the prompt no room in the context of {context} tokens",
+            remedy=f"--output-tokens {context // 2}, or leave it out",
+            exit_code=Exit.USAGE,
+        )
+    return asked
 
 
 def _run_of(args: argparse.Namespace) -> RunRecord:
@@ -118,15 +134,38 @@ def _no_model(target: Target, url: str, served: tuple[str, ...] | None) -> KitEr
     )
 
 
-def other_server(name: str, args: argparse.Namespace) -> Server:
-    """A second server by stack name or address, reached with the same key and certificates."""
-    is_url = "://" in name or ":" in name
+def is_address(name: str) -> bool:
+    """Whether a word that may name a stack or an address is an address."""
+    return ":" in name
+
+
+def other_server(name: str, args: argparse.Namespace, *, copy: str | None, option: str) -> Server:
+    """A second server by address, or by stack name and the ``--name`` of its ``copy``; key and certificates are the
+    first one's.
+
+    Raises KitError as ``choose_server`` does; what it says of a stack that is not up speaks of ``option``.
+    """
     own = {
         **vars(args),
-        "stack": None if is_url else name,
-        "url": name if is_url else None,
-        "name": None,
+        "stack": None if is_address(name) else name,
+        "url": name if is_address(name) else None,
+        "name": copy,
         "rehearse": False,
         "model": None,
     }
-    return choose_server(argparse.Namespace(**own))
+    try:
+        return choose_server(argparse.Namespace(**own))
+    except KitError as failed:
+        if failed.code != "not-up":
+            raise
+        raise _other_not_up(failed, option) from failed
+
+
+def _other_not_up(failed: KitError, option: str) -> KitError:
+    return KitError(
+        "not-up",
+        f"{option}: {failed.cause}",
+        evidence=failed.evidence,
+        remedy=f"give {option} a stack that 'kitctl ps' prints, with {option}-name NAME for a copy, or an address",
+        exit_code=Exit.REFUSED,
+    )

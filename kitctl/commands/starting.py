@@ -71,6 +71,11 @@ class Target:
     gpus: int = 0
 
 
+def first_answer_tokens(expected: str | None) -> int:
+    """Tokens that the first answer may take: no tokenizer needs more for ``expected`` than its bytes and an end."""
+    return max(READY_TOKENS, len(expected.encode()) + 1) if expected else READY_TOKENS
+
+
 def wait_until_ready(
     target: Target,
     *,
@@ -122,7 +127,7 @@ def _see(state: StartState, event: Event, copy: LogCopy, *, book: FailureBook) -
     """The state after an event; a line is kept in the run's folder first."""
     if isinstance(event, Line):
         copy.append(event.text)
-        return see_line(state, event.text, at_s=event.at_s, book=book)
+        return see_line(state, event.text, at_s=event.at_s, logged_s=event.logged_s, book=book)
     if isinstance(event, Looked):
         return see_sample(state, event.sample)
     if isinstance(event, Ended):

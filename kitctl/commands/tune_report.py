@@ -6,20 +6,37 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kitctl.campaign.adopt import adopted_text
+from kitctl.campaign.adopt import adopted_from, adopted_text
 from kitctl.campaign.arms import Arm, setting_words
 from kitctl.campaign.figures import result_of
 from kitctl.campaign.recommend import Recommendation, recommend, sureness
 from kitctl.campaign.search import LOAD, Aim, Trial, arm_name, best_of, trial_lines
 from kitctl.campaign.state import State
-from kitctl.commands.campaign_adopt import write_stack
+from kitctl.commands.campaign_adopt import own_stack, stack_exists, stack_path, write_stack
 from kitctl.commands.tune_session import Search
-from kitctl.edge.files import write_atomic
+from kitctl.edge.files import read_text_if_there, write_atomic
 from kitctl.edge.kit_files import find_kit, load_kit_texts
-from kitctl.errors import Exit, KitError
-from kitctl.kit.catalog import named_texts
+from kitctl.errors import Exit
 from kitctl.kit.yaml_reader import read_yaml
+from kitctl.plan.names import project_word
 from kitctl.result import Context, Result
+
+
+def require_adoptable(name: str, *, stack: str, replace: bool) -> None:
+    """See before the search that its best settings may become the stack ``name``: it is free, or made of this search.
+
+    Raises KitError ``bad-name`` (exit 2), ``stack-exists`` (exit 3).
+    """
+    project_word(name, what="--adopt")
+    there = read_text_if_there(stack_path(name))
+    if there is None or replace or there.startswith(adopted_from(name, _origin(stack))):
+        return
+    raise stack_exists(name, option="--adopt")
+
+
+def _origin(stack: str) -> str:
+    """What an adopted file names as the campaign that it comes from."""
+    return f"tune {stack}"
 
 
 def tuned_result(
@@ -57,6 +74,8 @@ def tuned_result(
         path = _adopt(search, best, chosen, state, name=adopt, context=context)
         lines.append(f"wrote {path}")
         data["adopted"] = path
+    elif adopt is not None:
+        lines.append(f"nothing was adopted as {adopt}: no trial was measured whole and valid")
     write_atomic(f"{folder}/report.json", msgspec.json.format(msgspec.json.encode(data)).decode() + "\n")
     return Result(data=data, lines=(*lines, f"kept in {folder}"), exit=Exit.OK if best else Exit.GATE)
 
@@ -103,20 +122,13 @@ def _adopt(
     search: Search, best: Trial, chosen: Recommendation, state: State, *, name: str, context: Context
 ) -> str:
     texts = load_kit_texts(find_kit(context.kit_dir))
-    own = named_texts(texts, "stacks").get(search.stack)
-    if own is None:
-        raise KitError(
-            "unknown-stack",
-            f"the stack {search.stack} is gone",
-            remedy="kitctl stacks",
-            exit_code=Exit.USAGE,
-        )
+    own = own_stack(texts, search.stack)
     text = adopted_text(
         read_yaml(own.text, source=own.source),
         setting_words(best.settings),
         name=name,
         chosen=chosen,
-        campaign=f"tune {search.stack}",
+        campaign=_origin(search.stack),
         digest=search.target.aim,
         ups=state.ups.get(arm_name(best.number), ()),
     )

@@ -20,6 +20,7 @@ from kitctl.campaign.search import (
     trial_works,
     trials_of,
     value_of,
+    why_failed,
 )
 from kitctl.commands.campaign_visit import Run, visit_arm
 from kitctl.edge.optimizer import Optimizer
@@ -115,7 +116,8 @@ def _try(number: int, settings: Settings, search: Search, run: Run, optimizer: O
         return False
 
     run.context.say(
-        f"trial {number + 1} of {search.trials}: " + " ".join(f"{path}={value}" for path, value in settings)
+        f"trial {number} ({_judged(run) + 1} of {search.trials}): "
+        + " ".join(f"{path}={value}" for path, value in settings)
     )
     early: list[bool] = []
 
@@ -126,7 +128,7 @@ def _try(number: int, settings: Settings, search: Search, run: Run, optimizer: O
     mine = replace(run, visits=(visit,), enough=enough, told=lambda: None)
     visit_arm(visit, mine)
     values = _values(visit, search, run)
-    reason = next((run.book.state.holes[w.key] for w in visit.works if w.key in run.book.state.holes), None)
+    reason = why_failed(visit.works, run.book.state, search.target)
     stopped = bool(early and early[-1])
     if reason is None and not stopped and len(values) < search.repeats:
         return False
@@ -135,8 +137,8 @@ def _try(number: int, settings: Settings, search: Search, run: Run, optimizer: O
     optimizer.tell(verdict.value, outcome=verdict.outcome)
     best = best_of(trials_of(run.book.entries), search.target)
     shown_value = f"{verdict.value:.1f} {search.target.unit}" if verdict.value is not None else "no value"
-    ahead = f"; best so far trial {best.number + 1} with {best.value:.1f}" if best and best.value else ""
-    run.context.say(f"trial {number + 1}: {shown_value}, {verdict.outcome}{ahead}")
+    ahead = f"; best so far trial {best.number} with {best.value:.1f}" if best and best.value else ""
+    run.context.say(f"trial {number}: {shown_value}, {verdict.outcome}{ahead}")
     return True
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from kitctl.commands.argument_types import count, seconds
 from kitctl.commands.planning import add_plan_arguments, make_plan, request_of
 from kitctl.commands.preparing import dry_run_result, refused_result
-from kitctl.commands.projects import add_nodes_argument
+from kitctl.commands.projects import add_nodes_argument, running_container
 from kitctl.commands.rank_options import add_rank_arguments
 from kitctl.commands.rank_results import with_image, without_own_port
 from kitctl.commands.waiting_options import add_stall_argument
 from kitctl.edge.docker_client import require_engine
 from kitctl.edge.locks import project_lock
+from kitctl.edge.runs import latest_record
 from kitctl.edge.warming import warm_up
-from kitctl.errors import Exit, KitError
+from kitctl.errors import Exit, KitError, is_interrupt
 from kitctl.finding import blocking, skipped_in_vain
-from kitctl.plan.names import project_name
+from kitctl.plan.names import project_name, project_words
+from kitctl.plan.types import Plan
 from kitctl.result import Context, Result
 
 DEFAULT_TRIES = 3
@@ -32,7 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replace", action="store_true", help="take down what runs by another plan first")
     parser.add_argument("--dry-run", action="store_true", help="check everything, change nothing")
     parser.add_argument("--no-build", action="store_true", help="refuse instead of building a missing image")
-    parser.add_argument("--no-pull", action="store_true", help="refuse instead of fetching a missing model")
+    parser.add_argument(
+        "--no-pull",
+        action="store_true",
+        help="refuse instead of fetching a missing model (one that comes with kitctl is placed)",
+    )
     parser.add_argument("--no-canary", action="store_true", help="do not judge the first answers")
     parser.add_argument(
         "--auto-remedy",
@@ -62,7 +70,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
         raise facts_of_elsewhere(args.stack)
     warm_up(STARTER)
     project = project_name(request_of(args))
-    with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock):
+    with project_lock(project, verb=f"up {args.stack}", wait_s=args.wait_lock, dry_run=args.dry_run):
         planned = make_plan(args, context)
         for line in skipped_in_vain(planned.plan.findings, args.skip):
             context.say(line)
@@ -77,7 +85,26 @@ def run(args: argparse.Namespace, context: Context) -> Result:
             return with_image(dry_run_result(planned.plan, outcome), planned.plan)
         from kitctl.commands.remedying import bring_up_remedied
 
-        return bring_up_remedied(planned, args, context)
+        with telling_what_stays(planned.plan, context):
+            return bring_up_remedied(planned, args, context)
+
+
+@contextmanager
+def telling_what_stays(plan: Plan, context: Context) -> Iterator[None]:
+    """On an interrupt say that the stack stays up, where it does: it was ready before, or was being judged."""
+    try:
+        yield
+    except BaseException as stopped:
+        with suppress(KitError):
+            if is_interrupt(stopped) and plan.rank is None and _is_ready_and_up(plan.project):
+                words = project_words(plan.project)
+                context.say(f"{plan.stack.name} stays up: it was ready before; kitctl down {words} ends it")
+        raise
+
+
+def _is_ready_and_up(project: str) -> bool:
+    container, record = running_container(project), latest_record(project)
+    return container is not None and container.is_running and record is not None and record.ready is not None
 
 
 def facts_of_elsewhere(stack: str) -> KitError:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-
-from msgspec.structs import replace
 
 from kitctl.commands.smoking import bill_of_materials
-from kitctl.edge.demo_store import holds_demo_model
 from kitctl.edge.docker_engine import image_labels
 from kitctl.edge.image_archive import read_image
 from kitctl.edge.image_store import load_bill, load_image_record, save_bill
@@ -19,7 +15,7 @@ from kitctl.edge.own_files import see_kit, see_package
 from kitctl.edge.store_files import locate_model
 from kitctl.edge.verify import verify_model
 from kitctl.errors import Exit, KitError
-from kitctl.finding import Finding, Severity
+from kitctl.finding import Finding, Severity, all_blocking
 from kitctl.kit.constraints import read_constraints
 from kitctl.kit.image_record import ImageRecord
 from kitctl.kit.models_lock import LockState, ModelEntry, find_entry
@@ -193,9 +189,9 @@ def prove_models(
     """The stack's models, which must be there; without a stack every locked model that is in the store."""
     lock = read_locks(kit_dir).merged
     if stack is not None:
-        models = [stack.model, *([stack.drafter.model] if stack.drafter else [])]
         return tuple(
-            _prove_model(find_entry(lock, model), store, depth=depth, context=context) for model in models
+            _prove_model(find_entry(lock, model), store, depth=depth, context=context)
+            for model in stack.models
         )
     there = [
         entry for entry in lock.models if not _is_unlocked(entry) and locate_model(entry, store).is_there
@@ -210,60 +206,25 @@ def _is_unlocked(entry: ModelEntry) -> bool:
 
 
 def _prove_model(entry: ModelEntry, store: str, *, depth: Depth, context: Context) -> Proven:
-    if entry.state is LockState.GENERATED:
-        return _prove_demo(entry, store)
     if _is_unlocked(entry):
         return _model(entry, "no file is known", "nothing", (_unlocked(entry),))
+    deep = depth.deep or entry.state is LockState.SHIPPED
     report = verify_model(
         entry,
         store,
-        deep=depth.deep,
+        deep=deep,
         fresh=depth.fresh,
         every_s=5.0 if context.is_terminal else 30.0,
         say=context.say,
     ).report
-    looked = "every hash" if depth.deep else "presence, sizes, headers, small files by hash"
+    looked = "every hash" if deep else "presence, sizes, headers, small files by hash"
     detail = f"{report.file_count} files, {size_text(report.size_bytes)}, {looked}"
     commit = f" (commit {entry.commit[:12]})" if entry.commit else ""
-    return _model(entry, detail, f"models.lock{commit}", _all_block(report.findings))
-
-
-def _all_block(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What is missing stops no ``up``, which fetches it; here it is what is not proven."""
-    return tuple(replace(finding, severity=Severity.BLOCK) for finding in findings)
-
-
-def _prove_demo(entry: ModelEntry, store: str) -> Proven:
-    """The demo model against the bytes that this kitctl makes; what is not there is not proven."""
-    place = locate_model(entry, store)
-    if not place.is_there:
-        return _model(entry, "not there", "kitctl's own recipe", (_no_demo(place.host_dir),))
-    same = holds_demo_model(str(place.host_dir))
-    return _model(entry, "every byte", "kitctl's own recipe", () if same else (_other_demo(place.host_dir),))
+    return _model(entry, detail, f"models.lock{commit}", all_blocking(report.findings))
 
 
 def _model(entry: ModelEntry, detail: str, against: str, findings: tuple[Finding, ...]) -> Proven:
     return Proven(kind=Kind.MODEL, name=entry.repo, against=against, detail=detail, findings=findings)
-
-
-def _no_demo(folder: PurePosixPath) -> Finding:
-    return Finding(
-        code="demo-model-missing",
-        severity=Severity.BLOCK,
-        cause=f"{folder} does not hold the demo model",
-        remedy="kitctl up cpu-demo makes it, in the store that --store names",
-        where=str(folder),
-    )
-
-
-def _other_demo(folder: PurePosixPath) -> Finding:
-    return Finding(
-        code="demo-model-changed",
-        severity=Severity.BLOCK,
-        cause=f"{folder} is not the demo model that this kitctl makes",
-        remedy="kitctl up cpu-demo writes it anew",
-        where=str(folder),
-    )
 
 
 def _unlocked(entry: ModelEntry) -> Finding:

@@ -69,6 +69,8 @@ def _models(parsed_args: argparse.Namespace, **_: object) -> list[str]:
 _NAMES: dict[str, Completer] = {
     "stack": _stacks,
     "stacks": _stacks,
+    "parity": _stacks,
+    "diff": _stacks,
     "overlay": _overlays,
     "add": _overlays,
     "model": _models,

@@ -21,7 +21,14 @@ def log_lines(
     """
     if life is None:
         return _raw_lines(container_id, follow=follow, tail=tail)
-    return _of_life(_raw_lines(container_id, follow=follow, tail=tail, timestamps=True), epoch_s(life))
+    stamped = _raw_lines(container_id, follow=follow, tail=tail, timestamps=True)
+    return (text for text, _ in _of_life(stamped, epoch_s(life)))
+
+
+def followed_lines(container_id: str, *, life: str | None) -> Iterator[tuple[str, float | None]]:
+    """Lines as ``log_lines`` follows them, each with the engine's stamp in seconds since the epoch, as far as it has
+    one."""
+    return _of_life(_raw_lines(container_id, follow=True, tail=None, timestamps=True), epoch_s(life))
 
 
 def follow_beside(container_id: str, see: Callable[[str], None]) -> threading.Thread:
@@ -37,8 +44,8 @@ def follow_beside(container_id: str, see: Callable[[str], None]) -> threading.Th
     return thread
 
 
-def _of_life(stamped: Iterator[str], since_s: float | None) -> Iterator[str]:
-    """Lines from the first that is not older than ``since_s``, without their stamps.
+def _of_life(stamped: Iterator[str], since_s: float | None) -> Iterator[tuple[str, float | None]]:
+    """Lines from the first that is not older than ``since_s``, and their stamps.
 
     All that follows it belongs to the same life, whatever its stamp: the host's clock may be set back meanwhile, and
     an engine that filters by ``since`` could hide what comes then.
@@ -46,9 +53,10 @@ def _of_life(stamped: Iterator[str], since_s: float | None) -> Iterator[str]:
     has_begun = False
     for line in stamped:
         stamp, _, text = line.partition(" ")
-        has_begun = has_begun or since_s is None or (epoch_s(stamp) or 0.0) >= since_s
+        stamp_s = epoch_s(stamp)
+        has_begun = has_begun or since_s is None or (stamp_s or 0.0) >= since_s
         if has_begun:
-            yield text
+            yield text, stamp_s
 
 
 def _raw_lines(

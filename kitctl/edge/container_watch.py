@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kitctl.edge.clock import monotonic_s
-from kitctl.edge.container_log import log_lines
-from kitctl.edge.docker_engine import container_state, wait_for_exit
+from kitctl.edge.container_log import followed_lines
+from kitctl.edge.docker_engine import container_state, engine_clock_s, wait_for_exit
 from kitctl.errors import KitError
+from kitctl.watch.log_clock import LogClock, place_line
 from kitctl.watch.progress import Sample
 
 _TICK_S = 0.25
@@ -25,10 +26,11 @@ LOOK_EVERY_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One log line."""
+    """One log line, and when it was written: before ``at_s`` for one that was there when the watch began."""
 
     text: str
     at_s: float
+    logged_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +123,11 @@ def _spawn(
 def _follow(container_id: str, events: queue.Queue[Event | Lost]) -> None:
     with suppress(KitError):
         state = container_state(container_id)
-        for text in log_lines(container_id, follow=True, life=state.started_at if state else None):
-            events.put(Line(text=text, at_s=monotonic_s()))
+        clock = LogClock(engine_s=engine_clock_s(), own_s=monotonic_s())
+        for text, stamp_s in followed_lines(container_id, life=state.started_at if state else None):
+            at_s = monotonic_s()
+            clock = place_line(clock, stamp_s, at_s=at_s)
+            events.put(Line(text=text, at_s=at_s, logged_s=clock.logged_s))
 
 
 def _await_end(container_id: str, events: queue.Queue[Event | Lost]) -> None:

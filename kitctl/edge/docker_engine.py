@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,6 +45,14 @@ def engine_info() -> dict[str, Any]:
     """``docker info`` as the API gives it. Raises KitError ``engine-unreachable`` (exit 10)."""
     with engine_calls() as client:
         return dict(client.info())
+
+
+def engine_clock_s() -> float:
+    """The engine's clock now, in seconds since the epoch; this machine's where it does not tell its own.
+
+    Raises KitError ``engine-unreachable`` (exit 10).
+    """
+    return epoch_s(engine_info().get("SystemTime")) or time.time()
 
 
 def image_id(reference: str) -> str | None:

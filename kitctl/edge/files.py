@@ -69,14 +69,34 @@ def write_atomic(path: str, text: str, *, mode: int = 0o644) -> None:
             raise
 
 
-def require_folder(path: str | None) -> None:
-    """Raises KitError ``no-such-folder`` (exit 2) when the folder of a file to write is not there; makes none."""
-    folder = Path(path).parent if path else Path()
+def require_place(path: str | None) -> None:
+    """See that a file can be written there before the work whose result it will hold; makes nothing.
+
+    Raises KitError (exit 2): ``no-such-folder``, ``output-is-folder``, ``file-unwritable``.
+    """
+    if not path:
+        return
+    place = Path(path)
+    folder = place.parent
     if not folder.is_dir():
         raise KitError(
             "no-such-folder",
             f"{path} cannot be written: there is no folder {folder}",
             remedy=f"mkdir -p {folder}, or name a file in a folder that exists",
+            exit_code=Exit.USAGE,
+        )
+    if place.is_dir():
+        raise KitError(
+            "output-is-folder",
+            f"{path} is a folder",
+            remedy=f"name a file in it: {place / 'NAME'}",
+            exit_code=Exit.USAGE,
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise KitError(
+            "file-unwritable",
+            f"{path} cannot be written: {folder} is not yours to write",
+            remedy=f"make {folder} writable, or name a file in another folder",
             exit_code=Exit.USAGE,
         )
 
@@ -87,8 +107,8 @@ def holds_anything(path: str) -> bool:
 
 
 def require_new_file(path: str | None) -> None:
-    """Raises KitError ``no-such-folder`` or, when the file holds something already, ``result-exists`` (exit 2)."""
-    require_folder(path)
+    """Raises KitError as ``require_place``, and ``result-exists`` when the file holds something already (exit 2)."""
+    require_place(path)
     if path and holds_anything(path):
         raise KitError(
             "result-exists",

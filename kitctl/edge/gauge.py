@@ -60,9 +60,10 @@ def telling(gauge: Gauge, say: Callable[[str], None], *, every_s: float) -> Iter
             say(gauge.line())
 
     teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
     try:
+        teller.start()
         yield
     finally:
         done.set()
-        teller.join()
+        if teller.is_alive():  # an interrupt may come while it is started
+            teller.join()

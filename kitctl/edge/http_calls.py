@@ -46,11 +46,25 @@ def call_json(
 
 def served_models(target: Target) -> tuple[str, ...] | None:
     """The names that ``/v1/models`` lists; ``None`` when the server has no such list."""
+    entries = _listed_models(target)
+    return None if entries is None else tuple(str(entry["id"]) for entry in entries)
+
+
+def context_tokens(target: Target, model: str) -> int | None:
+    """The tokens that a request to ``model`` and its answer may have together, as ``/v1/models`` tells them."""
+    for entry in _listed_models(target) or ():
+        length = entry.get("max_model_len")
+        if entry["id"] == model and isinstance(length, int) and length > 0:
+            return length
+    return None
+
+
+def _listed_models(target: Target) -> list[dict[str, Any]] | None:
     status, answer = call_json(target, "GET", "/v1/models")
     entries = answer.get("data") if status == 200 and isinstance(answer, dict) else None
     if not isinstance(entries, list):
         return None
-    return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry)
+    return [entry for entry in entries if isinstance(entry, dict) and "id" in entry]
 
 
 def metrics_text(target: Target) -> str | None:

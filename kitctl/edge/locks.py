@@ -17,12 +17,17 @@ _POLL_S = 0.2
 
 
 @contextmanager
-def project_lock(project: str, *, verb: str, wait_s: float = 0.0) -> Iterator[None]:
+def project_lock(project: str, *, verb: str, wait_s: float = 0.0, dry_run: bool = False) -> Iterator[None]:
     """Hold the project's lock while the block runs; the kernel frees it when the process dies.
 
-    Raises KitError ``stack-busy`` (exit 3) naming the holder when it stays taken for ``wait_s`` seconds.
+    A ``dry_run`` only sees that nobody else holds it, and writes nothing. Raises KitError ``stack-busy`` (exit 3)
+    naming the holder when it stays taken for ``wait_s`` seconds.
     """
-    path = Path(state_dir()) / "locks" / f"{project}.lock"
+    if dry_run:
+        _require_free(project, time.monotonic() + wait_s)
+        yield
+        return
+    path = _lock_path(project)
     with writing(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -38,7 +43,7 @@ def project_lock(project: str, *, verb: str, wait_s: float = 0.0) -> Iterator[No
 
 def holder_of(project: str) -> str | None:
     """Who holds the project's lock now; ``None`` when nobody does."""
-    path = Path(state_dir()) / "locks" / f"{project}.lock"
+    path = _lock_path(project)
     if not path.is_file():
         return None
     handle = os.open(path, os.O_RDONLY)
@@ -49,6 +54,17 @@ def holder_of(project: str) -> str | None:
     finally:
         os.close(handle)
     return None
+
+
+def _lock_path(project: str) -> Path:
+    return Path(state_dir()) / "locks" / f"{project}.lock"
+
+
+def _require_free(project: str, deadline: float) -> None:
+    while (holder := holder_of(project)) is not None:
+        if time.monotonic() >= deadline:
+            raise _busy(project, holder)
+        time.sleep(_POLL_S)
 
 
 def _take(handle: int, project: str, deadline: float) -> None:

@@ -10,6 +10,11 @@ def package_text(name: str) -> str:
     return files("kitctl.data").joinpath(name).read_text(encoding="utf-8")
 
 
+def package_set(folder: str, name: str) -> str | None:
+    """The text of the kit's own set ``name`` in ``prompts`` or ``quality``; ``None`` for a name without one."""
+    return package_text_if_there(f"{folder}/{name}.jsonl") if name.isidentifier() else None
+
+
 def package_path(name: str) -> str:
     """Where ``kitctl/data/<name>`` lies, for the commands that renew the kit's own data."""
     return str(files("kitctl.data").joinpath(name))

@@ -11,20 +11,12 @@ _PAGE_BEGINS = b"<!doctype html"
 
 
 def require_page_place(path: str | None, inputs: Iterable[str]) -> None:
-    """Raises KitError (exit 2) when the page would take the place of a folder, an input, or what is no page.
-
-    Codes: ``output-is-folder``, ``output-is-input``, ``output-is-no-page``. A page that is there is replaced.
+    """Raises KitError ``output-is-input`` or ``output-is-no-page`` (exit 2) for the place of an input, or of what is no
+    page. A page that is there is replaced.
     """
     if not path or not Path(path).exists():
         return
     place = Path(path)
-    if place.is_dir():
-        raise KitError(
-            "output-is-folder",
-            f"{path} is a folder",
-            remedy=f"name a file in it: {place / 'page.html'}",
-            exit_code=Exit.USAGE,
-        )
     if same := next((name for name in inputs if Path(name).exists() and place.samefile(name)), None):
         raise KitError(
             "output-is-input",

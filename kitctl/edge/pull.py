@@ -13,6 +13,7 @@ from kitctl.edge.attest import Attestations, Proof, deep_verify, stat_key
 from kitctl.edge.gauge import Gauge, telling
 from kitctl.edge.hub import check_access, list_files_at, source_of
 from kitctl.edge.room import check_room, check_writable, existing, xet_cache_needs
+from kitctl.edge.shipped import open_to_all, shipped_copies
 from kitctl.edge.snapshot import clear_parts, give_to_owner, hardlink_blob, link_file, write_ref
 from kitctl.edge.store_files import default_store, locate_model
 from kitctl.edge.store_lock import hold
@@ -20,7 +21,7 @@ from kitctl.edge.streams import Source, xet_is_there
 from kitctl.edge.transfer import Patience, Reporter, fetch_file
 from kitctl.edge.workers import run_all
 from kitctl.errors import Exit, KitError
-from kitctl.kit.models_lock import LockedFile, ModelEntry, require_proven
+from kitctl.kit.models_lock import LockedFile, LockState, ModelEntry, require_proven
 from kitctl.store.hub_model import changed_files
 from kitctl.store.layout import blob_path, lock_path, part_path
 from kitctl.store.place import FileSeen, ModelPlace, Presence
@@ -45,7 +46,7 @@ _SETTINGS = PullSettings()
 
 @dataclass(frozen=True, kw_only=True)
 class Pulled:
-    """What a pull did. ``fetched_bytes`` came over the network, ``reused_bytes`` from another cache."""
+    """What a pull did. ``fetched_bytes`` came over the network, ``reused_bytes`` from this machine."""
 
     place: ModelPlace
     fetched_bytes: int
@@ -63,9 +64,10 @@ def pull_model(
 ) -> Pulled:
     """Every file of ``entry`` below ``store_dir``, each proven by its hash.
 
-    What is there and proven stays, what Hugging Face's own cache has is linked, the rest is fetched. Raises
-    KitError: ``model-unlocked``, ``hub-*``, ``file-changed``, ``fetch-failed``, ``hash-mismatch`` (exit 5),
-    ``disk-full`` (exit 3 before the first byte, 5 later), ``store-busy``, ``store-unwritable`` (exit 3).
+    What is there and proven stays, what the kit ships is copied, what Hugging Face's own cache has is linked, the
+    rest is fetched. Raises KitError: ``model-unlocked``, ``shipped-model-differs``, ``hub-*``, ``file-changed``,
+    ``fetch-failed``, ``hash-mismatch`` (exit 5), ``disk-full`` (exit 3 before the first byte, 5 later),
+    ``store-busy``, ``store-unwritable`` (exit 3).
     """
     require_proven(entry)
     begun = time.monotonic()
@@ -132,6 +134,8 @@ class _Pull:
                     link_file(place, step.file)
             write_ref(place, self.entry)
             clear_parts(place, self.entry)
+            if self.entry.state is LockState.SHIPPED:
+                open_to_all(place)
         finally:
             give_to_owner(Path(place.mount_dir), self.store)
         return steps
@@ -142,7 +146,9 @@ class _Pull:
         check_room(self.entry.repo, str(self.store), needed_bytes=bytes_written(steps), others=others)
 
     def _find_reusable(self, place: ModelPlace, bad: Collection[str]) -> dict[str, Reusable]:
-        """Proven copies elsewhere: files that a link of this store leads out to, and the user's own cache."""
+        """Proven copies elsewhere: the kit's own files, what a link of this store leads out to, the user's cache."""
+        if self.entry.state is LockState.SHIPPED:
+            return shipped_copies(self.entry)
         outside = [seen for seen in place.seen if seen.presence is Presence.OUTSIDE]
         found = self._proven_copies(outside, place, target=place)
         other = locate_model(self.entry, default_store())

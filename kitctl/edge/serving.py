@@ -47,7 +47,7 @@ def ask(
     api_key: str | None = None,
     timeout_s: float = 120.0,
 ) -> Answer:
-    """One chat completion at temperature 0; never raises for what the server does."""
+    """One chat completion at temperature 0, with the engine's account of it; never raises for what the server does."""
     import requests
 
     body = {
@@ -55,6 +55,7 @@ def ask(
         "messages": [{"role": "user", "content": prompt}],
         "max_tokens": max_tokens,
         "temperature": 0,
+        "return_meta_info": True,
     }
     try:
         reply = requests.post(
@@ -63,10 +64,14 @@ def ask(
         if reply.status_code != 200:
             return Answer(failure=f"HTTP {reply.status_code}: {reply.text[:300]}")
         said = reply.json()
-        message = said["choices"][0]["message"]
+        choice = said["choices"][0]
+        message, meta = choice["message"], choice.get("meta_info") or {}
         text = "".join(filter(None, (message.get("reasoning_content"), message.get("content"))))
         return Answer(
-            text=text, model=said.get("model"), completion_tokens=int(said["usage"]["completion_tokens"])
+            text=text,
+            model=said.get("model"),
+            completion_tokens=int(said["usage"]["completion_tokens"]),
+            verify_passes=meta.get("spec_verify_ct"),
         )
     except (requests.RequestException, ValueError, KeyError, TypeError, IndexError) as broken:
         return Answer(failure=f"{type(broken).__name__}: {broken}")

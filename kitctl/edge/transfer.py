@@ -242,6 +242,14 @@ def disk_error(failed: OSError, path: Path) -> KitError:
         )
     if failed.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return unwritable(path.parent, str(failed))
+    if failed.errno in (errno.EISDIR, errno.ENOTDIR):
+        return KitError(
+            "store-blocked",
+            f"{path} cannot be written: a folder stands where a file belongs, or a file where a folder does",
+            evidence=(str(failed),),
+            remedy=f"see what {path} is, and move it out of the store",
+            exit_code=Exit.REFUSED,
+        )
     return KitError(
         "disk-failed",
         f"{path} cannot be written: {failed.strerror}",

@@ -54,7 +54,8 @@ def run_all(work: Sequence[Callable[[], None]], *, jobs: int, stop: threading.Ev
     except BaseException:
         stop.set()
         for thread in threads:
-            thread.join(timeout=1.0)
+            if thread.is_alive():  # an interrupt may come before all of them were started
+                thread.join(timeout=1.0)
         raise
     if crew.failures:
         raise _worst(crew.failures)

@@ -75,7 +75,7 @@ def read_plugin_version(text: str) -> str | None:
 
 
 def read_containers(text: str) -> tuple[Container, ...] | Unknown:
-    """Running containers from ``docker ps --format {{json .}}``."""
+    """Running containers from ``docker ps``, one JSON object a line."""
     rows = [_json(line) for line in text.splitlines() if line.strip()]
     if any(row is None or "ID" not in row for row in rows):
         return Unknown(reason="docker ps gave a line that is no JSON object")

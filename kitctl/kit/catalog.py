@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -44,6 +45,15 @@ class ResolvedStack:
     is_users: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class BrokenStack:
+    """A stack file that cannot be read, or whose parts cannot, and why."""
+
+    name: str
+    is_users: bool
+    error: KitError
+
+
 def named_texts(texts: KitTexts, kind: str) -> dict[str, NamedText]:
     """The files of one kind (``stacks``, ``parts``, ``overlays``) by name; the user's replace the kit's."""
     found: dict[str, NamedText] = {}
@@ -59,6 +69,18 @@ def named_texts(texts: KitTexts, kind: str) -> dict[str, NamedText]:
 def stack_names(texts: KitTexts) -> tuple[str, ...]:
     """Names of all stacks, sorted."""
     return tuple(sorted(named_texts(texts, "stacks")))
+
+
+def all_stacks(texts: KitTexts) -> tuple[tuple[ResolvedStack, ...], tuple[BrokenStack, ...]]:
+    """All stacks by name, and apart those that are broken, so that one broken file hides no other."""
+    read: list[ResolvedStack] = []
+    broken: list[BrokenStack] = []
+    for name, named in sorted(named_texts(texts, "stacks").items()):
+        try:
+            read.append(resolve_stack(texts, name))
+        except KitError as error:
+            broken.append(BrokenStack(name=name, is_users=named.is_users, error=error))
+    return tuple(read), tuple(broken)
 
 
 def unknown_stack(name: str, known: Mapping[str, Any]) -> KitError:
@@ -151,7 +173,7 @@ def _part_layers(texts: KitTexts, uses: Any, source: str) -> list[Layer]:
 
 def _source_of(merged: Merged, path: str, default: str) -> str:
     """The file that set ``path``, or the nearest part of it that is known."""
-    steps = path.split(".")
+    steps = re.sub(r"\[[^\]]*\]", "", path).split(".")
     for length in range(len(steps), 0, -1):
         source = merged.origin.get(".".join(steps[:length]))
         if source:

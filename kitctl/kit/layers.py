@@ -43,8 +43,9 @@ def _lay_over(
         if isinstance(value, Mapping):
             inner = below.get(key)
             below[key] = dict(inner) if isinstance(inner, Mapping) else {}
+            if not isinstance(inner, Mapping):
+                origin[dotted] = source
             _lay_over(below[key], value, origin, source, here)
-            origin.setdefault(dotted, source)
         else:
             below[key] = value
             origin[dotted] = source

@@ -7,6 +7,7 @@ never read from a hub is ``reconstructed``: its configuration serves plans; it h
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tomllib
@@ -45,12 +46,13 @@ class LockState(StrEnum):
     """Where an entry's facts come from.
 
     ``locked``: read from a hub, every hash known. ``reconstructed``: facts that public sources state; not
-    fetched, not served. ``generated``: kitctl makes the files itself. ``local``: hashed from the user's disk.
+    fetched, not served. ``shipped``: the kit brings the files, every hash known. ``local``: hashed from the user's
+    disk.
     """
 
     LOCKED = "locked"
     RECONSTRUCTED = "reconstructed"
-    GENERATED = "generated"
+    SHIPPED = "shipped"
     LOCAL = "local"
 
 
@@ -94,7 +96,13 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def is_proven(self) -> bool:
         """Whether every file has a hash to hold it against."""
-        return self.state in (LockState.LOCKED, LockState.LOCAL)
+        return self.state is not LockState.RECONSTRUCTED
+
+    @property
+    def content_hash(self) -> str:
+        """One hash over all files, their names included (hexadecimal sha256): what names a model without a commit."""
+        lines = (f"{file.path}\0{file.size_bytes}\0{file.blob_name}\n" for file in self.files)
+        return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
     @property
     def size_bytes(self) -> int | None:
@@ -257,11 +265,12 @@ def choose_entries(
     """The entries meant by ``names`` (none: all) that have proven files, and those that have none.
 
     Raises KitError ``model-unknown`` (exit 2); ``model-unlocked`` (exit 5) for a reconstructed entry that is
-    named, or when nothing at all is proven and something must be.
+    named, or when nothing but what the kit ships is proven and something must be.
     """
     chosen = [find_entry(lock, name) for name in dict.fromkeys(names)] if names else list(lock.models)
     proven = tuple(entry for entry in chosen if entry.is_proven)
-    if names or not (proven or may_be_none):
+    has_own = any(entry.state is not LockState.SHIPPED for entry in proven)
+    if names or not (has_own or may_be_none):
         for entry in chosen:
             require_proven(entry)
     return proven, tuple(entry for entry in chosen if not entry.is_proven)

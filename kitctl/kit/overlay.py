@@ -66,7 +66,8 @@ class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``links`` are the topology classes that it serves (an add-on serves none and is asked for by name);
     ``flags`` are engine flags (underscored names) of this host kind, ``flags_above_tp2`` those for tensor
     parallel groups of more than two GPUs. ``settings`` hold where a stack is silent and replace its own in a
-    rehearsal; ``leaves_out`` maps each stack setting that such a host cannot honour to the reason. ``images`` maps
+    rehearsal, ``rehearsal`` is what a rehearsal alone says besides (its model, and what that answers); ``leaves_out``
+    maps each stack setting that such a host cannot honour to the reason. ``images`` maps
     each service that an add-on brings to its entry in ``addon-images.yaml``, ``publish`` names their ports, and
     ``gpu_services`` are those that watch the reserved GPUs and are left out where there are none; ``needs`` are the
     add-ons without which it makes no sense.
@@ -79,6 +80,7 @@ class OverlayBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     flags: dict[str, FlagValue] = {}
     flags_above_tp2: dict[str, FlagValue] = {}
     settings: dict[str, Any] = {}
+    rehearsal: dict[str, Any] = {}
     leaves_out: dict[str, str] = {}
     p2p_level: P2pLevel | None = None
     images: dict[str, str] = {}

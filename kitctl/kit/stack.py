@@ -104,11 +104,20 @@ class Serve(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ports: dict[str, Port] = {}
 
 
-class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a healthy run of this stack shows; the canary compares with it."""
+Question = Annotated[str, msgspec.Meta(pattern=r"\S", max_length=4096)]
+"""What a canary asks: not blank, and no longer than a small context holds."""
 
-    prompt: str | None = None
+
+class Expect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a healthy run of this stack shows; the canary compares with it.
+
+    ``answer`` must be part of what ``prompt`` is answered with. ``prompts`` are asked in place of the kit's general
+    ones, for a model that knows little else.
+    """
+
+    prompt: Question | None = None
     answer: str | None = None
+    prompts: Annotated[tuple[Question, ...], msgspec.Meta(max_length=16)] = ()
     accept_length_min: float | None = None
     accept_length_max: float | None = None
 
@@ -128,6 +137,11 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     environment: dict[str, str] = {}
     archs: tuple[str, ...] = ()
     """Compute capabilities that the stack was made for (``12.0``); empty means any."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The target, and the drafter if there is one."""
+        return (self.model, *((self.drafter.model,) if self.drafter else ()))
 
     @property
     def gpu_count(self) -> int:

@@ -12,33 +12,15 @@ from dataclasses import dataclass
 
 from kitctl.kit.drafter_facts import DrafterFacts
 from kitctl.kit.model_facts import ModelFacts
-from kitctl.kit.stack import Algorithm, Stack
-from kitctl.kit.tensor_index import Role, Weights
+from kitctl.kit.stack import Stack
+from kitctl.kit.tensor_index import Weights
 from kitctl.plan.engine_defaults import MIB, EngineSizes, engine_sizes
-from kitctl.plan.kv_cells import Cells, cells_of
+from kitctl.plan.kv_cells import Cells
 from kitctl.plan.memory_data import MemoryData
+from kitctl.plan.memory_stage import Case, GpuMemory, Stage, drafter_bytes, load_stage
 from kitctl.plan.memory_verdict import RANK, Room, Verdict, advise, judge_fit
-from kitctl.plan.releases import is_within
 from kitctl.plan.reserves import Amount, DrafterShape, Settled, after_pool, running_requests, working_set
-from kitctl.plan.weights import (
-    VISION_ROLES,
-    Layout,
-    computed_drafter_weights,
-    computed_weights,
-    stage_bytes,
-    stage_layers,
-    vision_of,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpuMemory:
-    """The smallest of the GPUs that are used: memory as nvidia-smi states it, and what others hold of it."""
-
-    total_mib: int
-    used_mib: int = 0
-    name: str | None = None
-    compute_capability: str | None = None
+from kitctl.plan.weights import computed_drafter_weights, computed_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,26 +67,6 @@ class MemoryFit:
         return sum(amount.size_bytes for amount in self.needed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """What a fit is computed from."""
-
-    stack: Stack
-    release: str
-    argv: tuple[str, ...]
-    model: ModelFacts
-    drafter: DrafterFacts | None
-    weights: Weights
-    drafter_weights: Weights | None
-    gpu: GpuMemory
-    data: MemoryData
-
-    @property
-    def algorithm(self) -> Algorithm | None:
-        """How drafts are made, ``None`` without a drafter."""
-        return self.stack.drafter.algorithm if self.stack.drafter and self.drafter else None
-
-
 def fit_memory(
     stack: Stack,
     *,
@@ -142,68 +104,78 @@ def fit_memory(
         compute_capability=gpu.compute_capability,
         data=data,
     )
-    stages = [_fit_stage(case, sizes, stage=stage) for stage in range(sizes.pp)]
+    stages = [_fit_stage(case, sizes, number=number) for number in range(sizes.pp)]
     tokens = min(fit.kv_tokens for fit in stages)
     worst = min(stages, key=lambda fit: (RANK[fit.verdict], fit.kv_tokens, fit.free_bytes))
-    return worst if worst.kv_tokens == tokens else _fit_stage(case, sizes, stage=worst.stage, most=tokens)
+    return worst if worst.kv_tokens == tokens else _fit_stage(case, sizes, number=worst.stage, most=tokens)
 
 
-def _fit_stage(case: Case, sizes: EngineSizes, *, stage: int, most: int | None = None) -> MemoryFit:
-    held = stage_layers(case.model.layers, sizes.pp)[stage]
-    before = free_before_load(case.gpu, gpus=sizes.tp * sizes.pp, data=case.data)
-    parts = stage_bytes(case.weights, _layout(case.model, sizes, case.data))[stage]
-    loading = _loaded(case, sizes, parts=parts)
-    loaded = sum(amount.size_bytes for amount in loading)
-    budget = int(before * sizes.fraction) - loaded - _kept_for_images(case)
-    cells = cells_of(
-        case.model,
-        case.drafter,
-        sizes,
-        algorithm=case.algorithm,
-        layers=held,
-        release=case.release,
-        data=case.data,
-    )
-    uncapped = _limit(_whole_pages(budget // max(cells.budgeted, 1), sizes), sizes.max_total_tokens, most)
-    cap = _cap(budget, cells, uncapped=uncapped, sizes=sizes)
-    tokens = uncapped if cap is None else cap
-    requests = running_requests(sizes, tokens, case.data)
-    after, free = _settle(case, sizes, left=before - loaded, tokens=tokens, cells=cells)
-    _, uncapped_free = _settle(case, sizes, left=before - loaded, tokens=uncapped, cells=cells)
-    taken = (*_before(case, sizes), *loading, *_pools(tokens, cells), *after.amounts)
+@dataclass(frozen=True, kw_only=True)
+class _Pool:
+    """The KV pool of a stage: tokens that the engine would take by itself, and the cap to give it, if one is needed."""
+
+    uncapped: int
+    cap: int | None
+
+    @property
+    def tokens(self) -> int:
+        return self.uncapped if self.cap is None else self.cap
+
+
+def _fit_stage(case: Case, sizes: EngineSizes, *, number: int, most: int | None = None) -> MemoryFit:
+    """The fit of a stage, whose pool holds ``most`` tokens when another stage holds fewer than it could."""
+    stage = load_stage(case, sizes, number)
+    pool = _size_pool(stage, sizes, most)
+    after, free = _settle(case, sizes, left=stage.left, tokens=pool.tokens, cells=stage.cells)
     room = Room(
-        before=before,
-        loaded=loaded,
+        before=stage.before,
+        loaded=stage.loaded,
         free=free,
-        tokens=tokens,
+        tokens=pool.tokens,
         optional=after.optional_bytes,
         skipped=after.skipped,
     )
+    taken = (*stage.taken, *stage.loading, *_pools(pool.tokens, stage.cells), *after.amounts)
+    return _judged(case, sizes, stage=stage, pool=pool, room=room, taken=taken)
+
+
+def _size_pool(stage: Stage, sizes: EngineSizes, most: int | None) -> _Pool:
+    budget, cells = stage.budget(sizes.fraction), stage.cells
+    uncapped = _limit(_whole_pages(budget // max(cells.budgeted, 1), sizes), sizes.max_total_tokens, most)
+    return _Pool(uncapped=uncapped, cap=_cap(budget, cells, uncapped=uncapped, sizes=sizes))
+
+
+def _judged(
+    case: Case, sizes: EngineSizes, *, stage: Stage, pool: _Pool, room: Room, taken: tuple[Amount, ...]
+) -> MemoryFit:
+    """All numbers of the stage, and whether they fit."""
+    requests = running_requests(sizes, pool.tokens, case.data)
     needed = working_set(case.model, sizes, requests=requests, data=case.data)
     verdict, reason = judge_fit(room, sizes, needed=needed)
+    _, uncapped_free = _settle(case, sizes, left=stage.left, tokens=pool.uncapped, cells=stage.cells)
     return MemoryFit(
         verdict=verdict,
         reason=reason,
         gpu_total_bytes=case.gpu.total_mib * MIB,
-        free_before_load_bytes=before,
-        weight_bytes=sum(parts.values()),
-        drafter_weight_bytes=_drafter_bytes(case, sizes),
-        loaded_bytes=loaded,
+        free_before_load_bytes=stage.before,
+        weight_bytes=sum(stage.weights.values()),
+        drafter_weight_bytes=drafter_bytes(case, sizes),
+        loaded_bytes=stage.loaded,
         fraction=sizes.fraction,
         fraction_source=sizes.fraction_source,
-        kv_budget_bytes=budget,
-        cells=cells,
-        kv_tokens=tokens,
-        kv_tokens_uncapped=uncapped,
-        max_total_tokens=cap,
+        kv_budget_bytes=stage.budget(sizes.fraction),
+        cells=stage.cells,
+        kv_tokens=pool.tokens,
+        kv_tokens_uncapped=pool.uncapped,
+        max_total_tokens=pool.cap,
         context_length=sizes.context_length,
         running_requests=requests,
-        free_bytes=free,
+        free_bytes=room.free,
         free_bytes_uncapped=uncapped_free,
         taken=taken,
         needed=needed,
         advice=advise(room, sizes, needed=needed, most=case.data.fraction.advise_most),
-        stage=stage,
+        stage=stage.number,
         weights_source=case.weights.source,
     )
 
@@ -221,86 +193,6 @@ def _settle(case: Case, sizes: EngineSizes, *, left: int, tokens: int, cells: Ce
         data=case.data,
     )
     return after, left - after.size_bytes
-
-
-def free_before_load(gpu: GpuMemory, *, gpus: int, data: MemoryData) -> int:
-    """Bytes that the engine finds free before it loads weights (its pre_model_load_memory)."""
-    cost = data.context
-    group = cost.distributed_alone_mib if gpus == 1 else cost.distributed_group_mib
-    own = cost.driver_reserved_mib + cost.cuda_context_mib + group
-    return (gpu.total_mib - gpu.used_mib - own) * MIB
-
-
-def _layout(model: ModelFacts, sizes: EngineSizes, data: MemoryData) -> Layout:
-    return Layout(
-        tp=sizes.tp,
-        ep=sizes.ep,
-        pp=sizes.pp,
-        attention_tp=sizes.attention_tp,
-        kv_heads=model.kv_heads,
-        vocab_size=model.vocab_size,
-        vocab_padding=data.weights.vocab_padding,
-        layers=model.layers,
-    )
-
-
-def _before(case: Case, sizes: EngineSizes) -> tuple[Amount, ...]:
-    before = free_before_load(case.gpu, gpus=sizes.tp * sizes.pp, data=case.data)
-    gone = (case.gpu.total_mib - case.gpu.used_mib) * MIB - before
-    own = Amount(
-        name="driver, CUDA context and NCCL",
-        size_bytes=gone,
-        source="measured on H200, SGLang 0.5.16",
-    )
-    if case.gpu.used_mib == 0:
-        return (own,)
-    held = case.gpu.used_mib * MIB
-    return (Amount(name="held by other processes", size_bytes=held, source="nvidia-smi memory.used"), own)
-
-
-def _loaded(case: Case, sizes: EngineSizes, *, parts: dict[Role, int]) -> tuple[Amount, ...]:
-    cost, model = case.data.weights, case.model
-    experts = parts.get(Role.EXPERT, 0) + parts.get(Role.EXPERT_SHAPE, 0)
-    vision = sum(parts.get(role, 0) for role in VISION_ROLES)
-    named = {"experts": experts, "vision tower": vision}
-    named = {"weights": sum(parts.values()) - experts - vision} | named
-    source = f"{case.weights.source}, sharded by tp {sizes.tp}, ep {sizes.ep}, pp {sizes.pp}"
-    found = [Amount(name=name, size_bytes=size, source=source) for name, size in named.items() if size]
-    rope = model.mla.qk_rope_head_dim if model.mla else model.head_dim
-    extra = ((model.context_length or 0) + cost.rope_extra_positions) * rope * cost.rope_bytes
-    extra += parts.get(Role.KV_B, 0) + (cost.allocator_mib + case.data.context.load_slip_mib) * MIB
-    own = "rope table, MLA's second kv_b, allocator; matches H200 to 0.05 GiB"
-    found.append(Amount(name="made while loading", size_bytes=extra, source=own))
-    if case.drafter is not None and case.drafter_weights is not None:
-        size = _drafter_bytes(case, sizes)
-        table = (case.drafter.context_length or 0) + cost.rope_extra_positions
-        size += table * case.drafter.head_dim * cost.rope_bytes
-        found.append(
-            Amount(name="drafter and its rope table", size_bytes=size, source=case.drafter_weights.source)
-        )
-    return tuple(found)
-
-
-def _drafter_bytes(case: Case, sizes: EngineSizes) -> int:
-    if case.drafter is None or case.drafter_weights is None:
-        return 0
-    layout = Layout(
-        tp=sizes.tp,
-        ep=1,
-        pp=1,
-        attention_tp=sizes.attention_tp,
-        kv_heads=case.drafter.kv_heads,
-        vocab_size=case.model.vocab_size,
-        vocab_padding=case.data.weights.vocab_padding,
-        layers=case.drafter.layers,
-    )
-    return sum(stage_bytes(case.drafter_weights, layout)[0].values())
-
-
-def _kept_for_images(case: Case) -> int:
-    rule = case.data.multimodal
-    keeps = vision_of(case.model, case.data) and is_within(case.release, since=rule.kept_since)
-    return rule.kept_mib * MIB if keeps else 0
 
 
 def _shape(drafter: DrafterFacts | None) -> DrafterShape | None:

@@ -13,9 +13,10 @@ from kitctl.kit.model_facts import ModelFacts
 from kitctl.kit.stack import Stack
 from kitctl.kit.tensor_index import Weights
 from kitctl.plan.engine_defaults import MIB
-from kitctl.plan.memory import GpuMemory, MemoryFit, fit_memory
+from kitctl.plan.memory import MemoryFit, fit_memory
 from kitctl.plan.memory_data import MemoryData
 from kitctl.plan.memory_report import memory_findings, memory_json
+from kitctl.plan.memory_stage import GpuMemory
 
 IDLE_MIB = 1024
 NEARLY = 1.02

@@ -13,8 +13,9 @@ from kitctl.kit.model_facts import ModelFacts
 from kitctl.kit.stack import Algorithm, Drafter, EngineSettings, Parallel, Stack
 from kitctl.kit.tensor_index import Weights
 from kitctl.plan.engine_rules import RuleBook, check_rules
-from kitctl.plan.memory import GpuMemory, MemoryFit, fit_memory
+from kitctl.plan.memory import MemoryFit, fit_memory
 from kitctl.plan.memory_data import MemoryData
+from kitctl.plan.memory_stage import GpuMemory
 from kitctl.plan.memory_verdict import RANK, Verdict
 
 FIRST_FRACTION = 0.85

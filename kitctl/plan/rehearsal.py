@@ -45,7 +45,7 @@ def resolve_for_host(texts: KitTexts, request: Request, overlays: Mapping[str, O
         texts,
         request.stack,
         settings=[(path, value) for path, value in request.settings if not _lies_below(path, gone)],
-        above=[settings_layer(overlay)],
+        above=[settings_layer(overlay), Layer(source=overlay.source, tree=overlay.block.rehearsal)],
         without=gone,
     )
     return HostedStack(resolved=resolved, left_out=left)

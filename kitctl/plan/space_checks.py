@@ -51,9 +51,11 @@ def check_port(facts: HostFacts, need: HostNeed, tables: HostTables) -> Iterator
     if clash is None:
         return
     in_container = (clash.holder or "").startswith("container ")
+    unlisted = facts.unknown.get("containers") if facts.containers is None else None
     yield tables.book.tell(
         "port-taken-by-container" if in_container else "port-taken-by-host-process",
         f"listening on {clash.address or 'an unknown address'}:{clash.port}",
+        *([f"which container publishes it is not known: {unlisted}"] if unlisted else []),
         where="serve.port",
         port=clash.port,
         holder=_holder(clash),

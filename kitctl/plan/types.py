@@ -46,7 +46,8 @@ class Request:
 @dataclass(frozen=True, kw_only=True)
 class PlannedModel:
     """Where one model of the plan lies. ``folder`` is mounted read-only at ``/models/KEY``; ``inner`` is the
-    path below it that the engine is given (``snapshots/<commit>``, empty for the folder itself)."""
+    path below it that the engine is given (``snapshots/<commit>``, empty for the folder itself). ``generated``: the
+    kit brings the files (once it made them; a published key keeps its name)."""
 
     model: str
     role: str

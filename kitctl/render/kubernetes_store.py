@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from kitctl.kit.models_lock import LockState, ModelEntry, ModelsLock
+from kitctl.kit.models_lock import ModelEntry, ModelsLock
 from kitctl.kit.models_lock_text import write_models_lock
 from kitctl.plan.engine_command import model_target
 from kitctl.plan.types import Plan
@@ -93,7 +93,7 @@ def wait_for_store(
     plan: Plan, entries: Mapping[str, ModelEntry], image: str, settings: KubernetesSettings
 ) -> dict[str, Any]:
     """The container that holds a pod until the store is whole, so that ranks start together and none restarts."""
-    ready = _ready(plan, entries)
+    ready = f"kitctl models verify {_names(entries)} --quick"
     loop = f"until {ready}; do sleep {settings.store.wait_s}; done"
     return _kitctl("store", image, settings, command=["sh", "-c", loop], read_only=True)
 
@@ -102,8 +102,10 @@ def _job(
     plan: Plan, entries: Mapping[str, ModelEntry], image: str, settings: KubernetesSettings
 ) -> dict[str, Any]:
     """Fetch, then prove every hash. A changed plan is a new Job, because a Job's template cannot change."""
-    fetch = _kitctl("fetch", image, settings, command=["sh", "-ec", _fetch(plan, entries)], read_only=False)
-    prove = _kitctl("prove", image, settings, command=["sh", "-ec", _prove(plan, entries)], read_only=False)
+    names = _names(entries)
+    pull, verify = f"kitctl models pull {names}", f"kitctl models verify {names} --deep"
+    fetch = _kitctl("fetch", image, settings, command=["sh", "-ec", pull], read_only=False)
+    prove = _kitctl("prove", image, settings, command=["sh", "-ec", verify], read_only=False)
     fetch["env"] += [
         {
             "name": "HF_TOKEN",
@@ -166,36 +168,5 @@ def _kitctl(
     }
 
 
-def _fetch(plan: Plan, entries: Mapping[str, ModelEntry]) -> str:
-    lines = [f"kitctl models pull {names}"] if (names := _fetched(entries)) else []
-    for folder in _made_folders(plan, entries):
-        code = f"from kitctl.edge.demo_store import ensure_demo_model as make; make({folder!r})"
-        lines.append(f"python3 -c {shlex.quote(code)}")
-    return "\n".join(lines)
-
-
-def _prove(plan: Plan, entries: Mapping[str, ModelEntry]) -> str:
-    names = _fetched(entries)
-    return f"kitctl models verify {names} --deep" if names else _ready(plan, entries)
-
-
-def _ready(plan: Plan, entries: Mapping[str, ModelEntry]) -> str:
-    """The shell command that succeeds once every model of the plan lies whole in the store."""
-    names = _fetched(entries)
-    checks = [f"kitctl models verify {names} --quick"] if names else []
-    checks += [f"test -s {shlex.quote(folder)}/config.json" for folder in _made_folders(plan, entries)]
-    return " && ".join(checks)
-
-
-def _fetched(entries: Mapping[str, ModelEntry]) -> str:
-    names = {entry.repo for entry in entries.values() if entry.state is not LockState.GENERATED}
-    return shlex.join(sorted(names))
-
-
-def _made_folders(plan: Plan, entries: Mapping[str, ModelEntry]) -> list[str]:
-    """Where in the store the models lie that kitctl makes itself."""
-    return [
-        str(PurePosixPath(STORE) / PurePosixPath(model.folder).name / model.inner)
-        for model in plan.models
-        if entries[model.role].state is LockState.GENERATED
-    ]
+def _names(entries: Mapping[str, ModelEntry]) -> str:
+    return shlex.join(sorted({entry.repo for entry in entries.values()}))

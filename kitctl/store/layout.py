@@ -15,9 +15,9 @@ PART_SUFFIX = ".kitctl-part"
 """A file on its way: the bytes from its start, hashed again before they are continued."""
 LINK_SUFFIX = ".kitctl-link"
 """A link that is made beside its place and renamed into it."""
-GENERATED_COMMIT = "generated"
 UNLOCKED_COMMIT = "unlocked"
 _SNAPSHOTS = "snapshots"
+_COMMIT_LENGTH = 40
 
 
 def repo_folder(store: PurePosixPath, repo: str) -> PurePosixPath:
@@ -28,11 +28,12 @@ def repo_folder(store: PurePosixPath, repo: str) -> PurePosixPath:
 def snapshot_name(entry: ModelEntry) -> str:
     """The name of the entry's snapshot folder: its commit.
 
-    Generated models have none of a hub, and that of a reconstructed entry is not known yet: no folder has its name.
+    What the kit ships has none of a hub and is named by its content, so that two releases lie side by side; that
+    of a reconstructed entry is not known yet: no folder has its name.
     """
-    if entry.state is LockState.RECONSTRUCTED:
-        return entry.commit or UNLOCKED_COMMIT
-    return entry.commit or GENERATED_COMMIT
+    if entry.state is LockState.SHIPPED:
+        return entry.content_hash[:_COMMIT_LENGTH]
+    return entry.commit or UNLOCKED_COMMIT
 
 
 def mount_and_model_dir(store: PurePosixPath, entry: ModelEntry) -> tuple[PurePosixPath, PurePosixPath]:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from kitctl.kit.demo_model import demo_files
 from kitctl.kit.drafter_facts import DrafterFacts, read_drafter_facts
 from kitctl.kit.model_facts import Attention, ModelFacts, read_model_facts
 from kitctl.kit.models_lock import LockState, ModelEntry
@@ -40,11 +39,9 @@ def read_facts(config_json: str, *, source: str, is_drafter: bool) -> ModelFacts
 def stated_config(entry: ModelEntry) -> tuple[str, str]:
     """The config.json that stands for a model whose files are not there, and where it comes from."""
     match entry.state:
-        case LockState.GENERATED:
-            return demo_files()["config.json"].decode(), "kitctl itself"
         case LockState.RECONSTRUCTED:
             return entry.config_json or "", "models.lock, reconstructed from public sources"
-        case LockState.LOCKED | LockState.LOCAL:
+        case LockState.LOCKED | LockState.LOCAL | LockState.SHIPPED:
             return entry.config_json or "", "models.lock"
 
 

@@ -74,8 +74,6 @@ class ModelPlace:
     @property
     def missing_bytes(self) -> int | None:
         """What a pull would still fetch. Nothing is known to be there of a reconstructed model."""
-        if self.state is LockState.GENERATED:
-            return 0
         if self.state is LockState.RECONSTRUCTED:
             return self.total_bytes
         return sum(seen.bytes_to_fetch for seen in self.seen)
@@ -83,8 +81,6 @@ class ModelPlace:
     @property
     def is_complete(self) -> bool:
         """Whether every file is there with its size, reachable inside the mount."""
-        if self.state is LockState.GENERATED:
-            return self.is_there
         return bool(self.seen) and all(seen.presence is Presence.WHOLE for seen in self.seen)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kitctl.errors import Exit, KitError
-from kitctl.finding import Finding, finding_lines
+from kitctl.finding import Finding, all_blocking, finding_lines
 from kitctl.store.sizes import duration_text, size_text
 from kitctl.store.verdict import FileVerdict
 
@@ -65,7 +65,7 @@ def verify_json(reports: Sequence[VerifyReport], *, store: str, level: str) -> d
         "level": level,
         "ok": all(report.ok for report in reports),
         "models": [_model_json(report) for report in reports],
-        "findings": [msgspec.to_builtins(finding) for report in reports for finding in report.findings],
+        "findings": [msgspec.to_builtins(finding) for finding in _failures(reports)],
     }
 
 
@@ -89,7 +89,11 @@ def _model_json(report: VerifyReport) -> dict[str, object]:
 def verify_lines(reports: Sequence[VerifyReport]) -> tuple[str, ...]:
     """The same as text, the findings last."""
     lines = [_line(report) for report in reports]
-    return (*lines, *finding_lines(finding for report in reports for finding in report.findings))
+    return (*lines, *finding_lines(_failures(reports)))
+
+
+def _failures(reports: Sequence[VerifyReport]) -> tuple[Finding, ...]:
+    return all_blocking(finding for report in reports for finding in report.findings)
 
 
 def _line(report: VerifyReport) -> str:

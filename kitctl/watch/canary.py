@@ -83,7 +83,7 @@ def _judge_answer(answer: CanaryAnswer, expect: Expect, served_model: str) -> li
             return []
         cause = f"the answer is not what the stack expects ({expect.answer[:QUOTED_CHARACTERS]!r})"
         return [_finding("canary-unexpected", cause, answer)]
-    if expect.answer is None and repeats_endlessly(answer.text):
+    if repeats_endlessly(answer.text):
         return [_finding("canary-repeats", "the answer repeats itself without end", answer)]
     return []
 

@@ -10,6 +10,8 @@ from kitctl.kit.failures import FailureBook
 from kitctl.watch.engine_log import LoadProgress, Phase, advance, phase_durations
 from kitctl.watch.progress import STALLED_S, Motion, Pulse, Sample, estimate, feel, judge_motion, motion_text
 
+IMPORTS = "imports"
+"""What is shown for the time before the engine's first word: Python loads torch and the engine's modules."""
 LAST_WORDS_S = 0.5
 """After a fatal line the traceback and the other ranks' words follow within this pause; then the verdict stands."""
 MOST_LAST_WORDS_S = 2.0
@@ -56,13 +58,19 @@ class StartState:
     told: tuple[str, ...] = ()
 
 
-def see_line(state: StartState, line: str, *, at_s: float, book: FailureBook) -> StartState:
-    """The state after one more log line; ``told`` holds what a person should now hear."""
-    progress = advance(state.progress, line, fatal=book.fatal, at_s=at_s)
+def see_line(
+    state: StartState, line: str, *, at_s: float, book: FailureBook, logged_s: float | None = None
+) -> StartState:
+    """The state after one more log line, seen at ``at_s``; ``told`` holds what a person should now hear.
+
+    ``logged_s``: when it was written, where that was earlier: phases are timed by it, verdicts by ``at_s``.
+    """
+    logged_s = at_s if logged_s is None else logged_s
+    progress = advance(state.progress, line, fatal=book.fatal, at_s=logged_s)
     fatal_s = state.fatal_s
     if fatal_s is None and progress.first_fatal is not None:
         fatal_s = at_s
-    told = _news(state, progress, at_s=at_s)
+    told = _news(state, progress, logged_s=logged_s, at_s=at_s)
     return replace(state, progress=progress, fatal_s=fatal_s, line_s=at_s, told=told)
 
 
@@ -109,21 +117,32 @@ def verdict_words(state: StartState, verdict: Verdict, *, now_s: float) -> str:
 
 
 def phase_lines(state: StartState, *, now_s: float) -> list[tuple[str, float]]:
-    """Phase and seconds of each phase of the engine so far, in order."""
+    """Phase and seconds of each phase of the engine so far, in order; first what it said nothing of."""
+    silent_s = _silent_s(state, state.progress)
+    silence = [(IMPORTS, round(silent_s, 2))] if silent_s is not None else []
     durations = phase_durations(state.progress, now_s=now_s)
-    return [(phase.value, round(seconds, 2)) for phase, seconds in durations.items()]
+    return [*silence, *((phase.value, round(seconds, 2)) for phase, seconds in durations.items())]
 
 
-def _news(state: StartState, after: LoadProgress, *, at_s: float) -> tuple[str, ...]:
+def _silent_s(state: StartState, progress: LoadProgress) -> float | None:
+    """Seconds from the container's start to the engine's first phase; ``None`` where its start was not seen."""
+    first_s = progress.transitions[0][1] if progress.transitions else None
+    return first_s - state.begun_s if first_s is not None and first_s > state.begun_s else None
+
+
+def _news(state: StartState, after: LoadProgress, *, logged_s: float, at_s: float) -> tuple[str, ...]:
     before = state.progress
     news = []
     if after.phase is not before.phase:
-        ended = phase_durations(after, now_s=at_s).get(before.phase)
-        if ended is not None and before.phase is not Phase.WAITING:
-            news.append(f"{before.phase.value}: {ended:.1f} s")
-        news.append(f"{after.phase.value} ...{_left(state, after, at_s=at_s)}")
+        waited = before.phase is Phase.WAITING
+        ended = (
+            _silent_s(state, after) if waited else phase_durations(after, now_s=logged_s).get(before.phase)
+        )
+        if ended is not None:
+            news.append(f"{IMPORTS if waited else before.phase.value}: {ended:.1f} s")
+        news.append(f"{after.phase.value} ...{_left(state, after, logged_s=logged_s, at_s=at_s)}")
     if after.shards is not None and after.shards != before.shards:
-        left = _left(state, after, at_s=at_s)
+        left = _left(state, after, logged_s=logged_s, at_s=at_s)
         news.append(f"weights: shard {after.shards.done} of {after.shards.total}{left}")
     news += _rank_news(before, after)
     if after.first_fatal is not None and before.first_fatal is None:
@@ -146,14 +165,15 @@ def _rank_news(before: LoadProgress, after: LoadProgress) -> list[str]:
     ]
 
 
-def _left(state: StartState, progress: LoadProgress, *, at_s: float) -> str:
-    """Rate and time left, as far as they are known."""
+def _left(state: StartState, progress: LoadProgress, *, logged_s: float, at_s: float) -> str:
+    """Rate, and the time left of what was so when the line was written, as far as they are known."""
     guess = estimate(
         progress,
-        now_s=at_s,
+        now_s=logged_s,
         weight_bytes=state.yardstick.weight_bytes,
         last_load=state.yardstick.last_load,
     )
     rate = f", {guess.bytes_per_s / 1e9:.2f} GB/s" if guess.bytes_per_s else ""
-    left = f", about {guess.left_s:.0f} s left by {guess.by}" if (guess.left_s or 0) >= 1 else ""
+    left_s = (guess.left_s or 0.0) - (at_s - logged_s)
+    left = f", about {left_s:.0f} s left by {guess.by}" if left_s >= 1 else ""
     return rate + left

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 ASK = """
 import json, sys, urllib.request
-body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+body = json.dumps({"model": "demo", "messages": [{"role": "user", "content": "Does this stack answer?"}]}).encode()
 request = urllib.request.Request(sys.argv[1] + "/v1/chat/completions", body, {"Content-Type": "application/json"})
 print(json.load(urllib.request.urlopen(request, timeout=60))["choices"][0]["message"]["content"])
 """
@@ -69,5 +69,5 @@ def test_a_bundle_serves_where_there_is_no_network(
         done = offline.run([own, *words], env=env, cwd=home, timeout=600)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     said = offline.run([sys.executable, "-c", ASK, "http://127.0.0.1:30556"], cwd=home)
-    assert said.stdout.strip() == "Hello from kitctl: this stack is up and answers."
+    assert said.stdout.strip() == "Yes: the engine is up, and this sentence was made by it."
     assert offline.run([own, "down", "cpu-demo", "--name", user.name], env=env, cwd=home).returncode == 0

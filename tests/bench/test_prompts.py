@@ -22,6 +22,15 @@ def test_the_kits_own_set() -> None:
     assert len(words_of(found.prompts)) > 300
 
 
+def test_the_demo_set_is_asked_as_it_is() -> None:
+    text = files("kitctl.data").joinpath("prompts/demo.jsonl").read_text(encoding="utf-8")
+    found = read_prompt_set("demo", text).prompts
+    assert {p.category for p in found} == {"sums", "differences", "brackets", "repeat", "reverse", "facts"}
+    assert (len(found), len({p.id for p in found}), {p.as_is for p in found}) == (36, 36, {True})
+    dealt = deal(random.Random(1), found, count=80)
+    assert all(prompt in found for prompt in dealt)
+
+
 def test_shapes() -> None:
     lines = (
         '{"prompt": "a", "max_tokens": 5}\n\n'
@@ -51,6 +60,7 @@ def test_sharegpt() -> None:
             '{"question": "a"}',
             "f is not a prompt set: entry 1 has none of prompt, messages, text, conversations",
         ),
+        ('{"prompt": "a", "match": "nearly"}', "f is not a prompt set: entry 1: Invalid enum value 'nearly'"),
         ('{"prompt": "a", "max_tokens": "many"}', "f is not a prompt set: entry 1: Expected `int | null`"),
     ],
 )

@@ -1,6 +1,8 @@
 """Result files survive an interrupt in the middle of a line, and are read back as they were written."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from planted import planted_result
@@ -11,7 +13,6 @@ from kitctl.bench.results import (
     missing_steps,
     named_apart,
     pick_settings,
-    read_result,
     read_results,
 )
 from kitctl.bench.workload import Step
@@ -22,20 +23,46 @@ TEXT = "\n".join([line_of(RESULT.head), *(line_of(point) for point in RESULT.poi
 
 
 def test_round_trip() -> None:
-    found = read_result("f", TEXT)
+    (found,) = read_results("f", TEXT)
     assert (found.head, found.points) == (RESULT.head, RESULT.points)
+
+
+def test_a_line_ends_at_a_newline_alone() -> None:
+    """Not at what a text elsewhere may take for one: a label of another tool's file can hold it."""
+    odd = planted_result("slow \u2028\u0085", {1: 10.0})
+    text = "\n".join([line_of(odd.head), *map(line_of, odd.points)]) + "\n"
+    (found,) = read_results("f", text)
+    assert (found.head.label, len(found.points)) == (odd.head.label, 1)
 
 
 @pytest.mark.parametrize("lost", [1, 5, 40])
 def test_line_cut_short_is_left_out(lost: int) -> None:
-    found = read_result("f", TEXT[:-lost])
+    (found,) = read_results("f", TEXT[:-lost])
     assert [point.concurrency for point in found.points] == ([1, 8] if lost == 1 else [1])
 
 
 def test_broken_line_in_the_middle_is_named() -> None:
     head, *points = TEXT.splitlines()
     with pytest.raises(KitError, match="f is not a result file: line 2: "):
-        read_result("f", "\n".join([head, "{oops", *points]))
+        read_results("f", "\n".join([head, "{oops", *points]))
+
+
+@pytest.mark.parametrize(
+    ("head", "point", "wrong"),
+    [
+        ({}, {"output_tokens_per_s": -5.0}, "line 4: output_tokens_per_s is -5.0"),
+        ({}, {"concurrency": 0}, "line 4: concurrency is 0"),
+        ({"run_record": {"phases": [{"name": "x", "seconds": -1}]}}, {}, "line 2: run_record.phases: "),
+    ],
+)
+def test_what_nothing_can_have_measured_is_named(
+    head: dict[str, Any], point: dict[str, Any], wrong: str
+) -> None:
+    """Also on the last line, which is not one that was cut short; empty lines count."""
+    first, *_, last = TEXT.splitlines()
+    lines = ["", json.dumps(json.loads(first) | head), "", json.dumps(json.loads(last) | point)]
+    with pytest.raises(KitError, match=f"f is not a result file: {wrong}"):
+        read_results("f", "\n".join(lines))
 
 
 def test_several_results_in_one_file() -> None:
@@ -67,7 +94,7 @@ def test_names_apart() -> None:
 def test_real_result_of_the_cpu_engine() -> None:
     """Measured on SGLang 0.5.16's CPU engine by /generate; client and server counted the same tokens."""
     path = Path(__file__).parent.parent / "cases" / "bench" / "kitctl-bench-cpu-engine.jsonl"
-    found = read_result("f", path.read_text())
+    (found,) = read_results("f", path.read_text())
     (point,) = found.points
     assert (point.valid, point.requests, point.server_counter_difference) == (True, 40, 0)
     assert (point.stops, point.output_tokens_mean) == ({"length": 40}, 64)

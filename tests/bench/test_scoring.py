@@ -1,17 +1,18 @@
 """Exact answers are found in free text, and a loss is called so only beyond chance."""
 
 import json
+from collections import Counter
 from importlib.resources import files
 
 import pytest
 
 from kitctl.bench.answers import Record
-from kitctl.bench.prompts import Prompt, read_prompt_set
+from kitctl.bench.prompts import Match, Prompt, read_prompt_set
 from kitctl.bench.scoring import change_between, score_answer, score_lines, score_of, why_invalid, wilson
 
 
 def judged(answer: str, text: str, match: str = "number", **record: str | None) -> bool:
-    prompt = Prompt(id="q", text="?", answer=answer, match=match)
+    prompt = Prompt(id="q", text="?", answer=answer, match=Match(match))
     found = Record(request=0, stream=0, begun_ns=0, sent_ns=0, end_ns=1, text=text, finish="stop", **record)  # type: ignore[arg-type]
     return score_answer(prompt, found).correct
 
@@ -55,6 +56,20 @@ def test_texts(answer: str, text: str, right: bool) -> None:
     assert judged(answer, text, "text") is right
 
 
+@pytest.mark.parametrize(
+    ("answer", "text", "right"),
+    [
+        ("([])", " ([])\n", True),
+        ("([])", "([)]", False),
+        ("([])", "([]) is closed", False),
+        ("1 + 1 = 2.", "1 + 1 = 2", False),
+        ("x", "", False),
+    ],
+)
+def test_letter_for_letter(answer: str, text: str, right: bool) -> None:
+    assert judged(answer, text, "exact") is right
+
+
 def test_failed_request_is_wrong() -> None:
     assert judged("33", "Answer: 33", error="timeout") is False
 
@@ -76,6 +91,17 @@ def test_worse_only_beyond_chance(lost: int, won: int, worse: bool) -> None:
     found = change_between(before, after)
     assert (len(found.lost), len(found.won), found.is_worse) == (lost, won, worse)
     assert found.change == pytest.approx((won - lost) / 60)
+
+
+def test_the_demo_questions_are_six_of_each_kind_at_least_and_score() -> None:
+    text = files("kitctl.data").joinpath("quality/demo.jsonl").read_text(encoding="utf-8")
+    prompts = read_prompt_set("demo", text).prompts
+    kinds = Counter(prompt.category for prompt in prompts)
+    assert kinds == dict.fromkeys(("sums", "differences", "brackets", "repeat", "reverse"), 12) | {"facts": 6}
+    assert len({prompt.id for prompt in prompts}) == len(prompts) == 66
+    for prompt in prompts:
+        assert prompt.match is Match.EXACT
+        assert judged(str(prompt.answer), f" {prompt.answer}\n", "exact")
 
 
 def test_the_kits_questions_have_answers_that_score() -> None:

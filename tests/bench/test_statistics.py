@@ -6,12 +6,8 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import planted_point
 
-from kitctl.bench.results import Head, ResultFile
 from kitctl.bench.statistics import bin_of, interval_of, spread_of, spread_of_bins
-from kitctl.bench.tables import wide_lines
-from kitctl.bench.text_report import TWO_REPEATS, point_lines
 
 
 def test_percentiles() -> None:
@@ -60,12 +56,3 @@ def test_nothing_to_say() -> None:
     assert spread_of([]) is None
     assert spread_of_bins({}) is None
     assert interval_of([[1.0]]) is None
-
-
-def test_wide_intervals_of_two_repeats_are_remarked() -> None:
-    wide = planted_point(8, 543.8, error=1.0, repeats=2)
-    calm = [planted_point(8, 543.8, repeats=2), planted_point(8, 543.8, error=1.0, repeats=3)]
-    assert f"note (8): {TWO_REPEATS}" in point_lines([wide])
-    assert not any(TWO_REPEATS in line for line in point_lines(calm))
-    results = [ResultFile(head=Head(label="a"), points=(wide,))]
-    assert list(wide_lines(results)) == [f"a C=8: {TWO_REPEATS}"]

@@ -1,14 +1,23 @@
 """Each rule refuses the point that it is for, says what was seen, and lets a good point pass."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from kitctl.bench.bench_serving import read_bench_serving
+from kitctl.bench.compare import comparison_data
 from kitctl.bench.counters import Counters
 from kitctl.bench.measure import Gpu, Health, Repeat, StreamRate
-from kitctl.bench.validity import Limits, invalid_reasons, notes_of, server_notes
+from kitctl.bench.points import point_of
+from kitctl.bench.results import Head, ResultFile
+from kitctl.bench.tables import comparison_text
+from kitctl.bench.text_report import point_lines
+from kitctl.bench.validity import TWO_REPEATS, Limits, invalid_reasons, notes_of, server_notes
 
+CASES = Path(__file__).parent.parent / "cases" / "bench"
 CALM = Health(processes=1, cpu_share=0.2, cpu_us_per_chunk=20, lag_mean_ms=0.1, lag_p99_ms=1, lag_max_ms=2)
 GOOD = Repeat(
     concurrency=8, request_rate=None, repeat=0, seed=1, requests=40, errors=0, error_kinds={}, stops={"length": 40},
@@ -111,7 +120,7 @@ def test_notes() -> None:
         GOOD, stopped_early=5, window_completed=20, server=None, cached_tokens=None,
         gpu=Gpu(power_w=600, temperature_c=80, clock_min_mhz=1200, throttled=("power cap",)),
     )  # fmt: skip
-    assert list(notes_of([odd], Limits())) == [
+    assert list(notes_of([odd], Limits(), rate=100.0, interval=(99.0, 101.0))) == [
         "5 answers stopped before the length asked for; tokens are counted as sent",
         "1 repeat(s): the interval is a lower bound of the true uncertainty",
         "fewer than three completions a stream in the steady window",
@@ -119,13 +128,16 @@ def test_notes() -> None:
         "the server does not tell cached tokens",
         "GPU clocks were held back: power cap",
     ]
-    assert list(notes_of([GOOD] * 3, Limits())) == []
-    assert list(notes_of([GOOD], Limits(), has_interval=False)) == [
+    assert list(notes_of([GOOD] * 3, Limits(), rate=100.0, interval=(76.0, 125.0))) == []
+    assert list(notes_of([GOOD] * 3, Limits(), rate=100.0, interval=(1.0, 199.0))) == [
+        "the interval is 198% of the rate wide: smaller differences are noise (raise --repeats)"
+    ]
+    assert list(notes_of([GOOD], Limits(), rate=100.0, interval=None)) == [
         "one repeat gives no interval (raise --repeats)"
     ]
-    assert list(notes_of([msgspec.structs.replace(odd, answered=0)], Limits(), has_interval=False)) == [
-        "GPU clocks were held back: power cap"
-    ]
+    assert list(
+        notes_of([msgspec.structs.replace(odd, answered=0)], Limits(), rate=100.0, interval=None)
+    ) == ["GPU clocks were held back: power cap"]
 
 
 def test_notes_on_the_servers_own_limits() -> None:
@@ -136,3 +148,28 @@ def test_notes_on_the_servers_own_limits() -> None:
         "a drafter takes random token ids as it takes no real text: measure it with --dataset kit or a file",
     ]
     assert list(server_notes(32, None, "random")) == []
+
+
+@pytest.mark.parametrize(
+    ("tokens", "is_wide"), [((100, 300), True), ((100, 101), False), ((100, 300, 200), False)]
+)
+def test_a_wide_interval_of_two_repeats_is_told_by_the_point(tokens: tuple[int, ...], is_wide: bool) -> None:
+    """The point carries the note into JSON; both tables show it, once."""
+    streams = [StreamRate(output_tokens=count, prompt_tokens=100, completed=3, seconds=1) for count in tokens]
+    repeats = [msgspec.structs.replace(GOOD, streams=(stream,)) for stream in streams]
+    point = point_of(repeats, model="demo", served=None, is_chat=False)
+    assert point.notes.count(TWO_REPEATS) == is_wide
+    results = [ResultFile(head=Head(label="a"), points=(point,))]
+    assert [line for line in point_lines([point]) if TWO_REPEATS in line] == [
+        f"note (8): {TWO_REPEATS}"
+    ] * is_wide
+    told = [line for line in comparison_text(results, (), (), as_markdown=False) if TWO_REPEATS in line]
+    assert told == [f"a C=8: {TWO_REPEATS}"] * is_wide
+    assert str(comparison_data(results, (), (), {})).count(TWO_REPEATS) == is_wide
+
+
+def test_a_wide_interval_of_another_client_is_told_too() -> None:
+    line = (CASES / "bench-serving-ar-c8.jsonl").read_text().splitlines()[0]
+    slow = json.loads(line) | {"output_throughput": 1000.0}
+    (point,) = read_bench_serving("x", f"{line}\n{json.dumps(slow)}\n", allowed=()).points
+    assert point.notes[0] == TWO_REPEATS

@@ -14,9 +14,10 @@ from kitctl.kit.model_facts import read_model_facts
 from kitctl.kit.stack import Drafter, EngineSettings, Parallel, Stack
 from kitctl.plan.engine_rules import check_rules, read_rules
 from kitctl.plan.flag_spelling import engine_argv, read_spellings
-from kitctl.plan.memory import GpuMemory, fit_memory
+from kitctl.plan.memory import fit_memory
 from kitctl.plan.memory_data import read_memory_data
 from kitctl.plan.memory_report import memory_findings
+from kitctl.plan.memory_stage import GpuMemory
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "kitctl" / "data"

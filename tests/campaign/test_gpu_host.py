@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from campaign.series import finish, status
+from campaign.series import status, words
 from gpuhost.gpu_host import GpuHost
 from gpuhost.test_reservations import user_of
 from stub_speed.image import speed_image
@@ -37,8 +37,13 @@ def test_gpus_are_reserved_and_seen_empty_after_each_configuration(gpu_host: Gpu
     user.write_config("stacks/planted.yaml", STACK.format(image=image))
     path = tmp_path / f"{user.name}.yaml"
     path.write_text(CAMPAIGN)
-    done = finish(user, str(path), "--gpus", "4,5")
-    assert done.returncode == 0, done.stderr
+    node = user.home / "dev" / "nvidia4"
+    run = user.start(*words(user, str(path), "--gpus", "4,5"))
+    run.wait_for("ready")
+    node.write_text("22000\n")
+    run.wait_for("waiting up to 60 s: GPU 4 holds 22000 MiB more than before the start")
+    node.write_text("")
+    assert run.end(timeout_s=400) == 0, run.said
     told = status(user)
     arms = ["planted[graphs=on]", "planted[graphs=off]"]
     assert told["done"] == sorted(f"{arm} bench random C=2 #1" for arm in arms)

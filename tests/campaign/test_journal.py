@@ -1,5 +1,6 @@
 """A journal is believed only as far as it was written whole; a kill at any byte loses at most the last entry."""
 
+import msgspec
 import pytest
 from campaign.planted_journal import begun_of, done_of, entries_of, small, up_of, written
 from hypothesis import given
@@ -68,3 +69,14 @@ def test_a_lost_line_is_named_with_its_place() -> None:
 def test_zeros_of_a_power_cut_at_the_end_are_cut_off() -> None:
     found = read_journal(RAW + b"\0" * 100, name="j")
     assert (len(found.entries), found.torn_bytes) == (len(EVENTS), 100)
+
+
+def test_a_figure_that_nothing_can_have_measured_is_named() -> None:
+    """Also where the checksums are right: adopt, status and run refuse it as compare refuses a result of it."""
+    done = done_of("plain bench kit C=1 #1", "plain", concurrency=1, repeat=0, rate=100.0)
+    spoilt = msgspec.structs.replace(done, repeat=msgspec.structs.replace(done.repeat, window_s=-10.0))
+    with pytest.raises(
+        KitError, match=r"j holds what nothing can have measured: line 2: window_s is -10\.0"
+    ) as e:
+        read_journal(written([BEGUN, spoilt]), name="j")
+    assert (e.value.code, e.value.exit_code) == ("bad-result", Exit.USAGE)

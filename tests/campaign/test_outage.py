@@ -29,13 +29,15 @@ def own_engine() -> Iterator[Engine]:
 def test_an_engine_that_is_restarted_costs_one_load_and_no_point(own_engine: Engine, tmp_path: Path) -> None:
     with new_user(tmp_path, DOCKER_HOST=own_engine[0].docker_host) as user:
         plant(user, speed_image(), "steady", STUB_TOKEN_MS="12")
-        path = write_campaign(user, ["steady"], repeats=4, levels="[1, 4]")
+        path = write_campaign(user, ["steady"], repeats=12, levels="[1, 4]")
         run = user.start(*words(user, path))
-        run.wait_for("2 of 8 works done", timeout_s=120)
+        run.wait_for("2 of 24 works done", timeout_s=120)
         with restarted(own_engine, "stopped"):
             time.sleep(3)
-        assert run.end(timeout_s=240) == 0, run.said
+        assert run.end(timeout_s=400) == 0, run.said
+        assert run.said.count("the container engine answers again") == 1
         told = status(user)
         assert (told["outcome"], told["open"], told["doubles"], told["holes"]) == ("complete", [], [], {})
-        assert len(told["done"]) == 8
+        assert len(told["done"]) == 24
+        assert len(told["report"]["starts"]) == 2
         assert user.run("ps").stdout.count(user.name) == 0

@@ -3,10 +3,11 @@
 import math
 import random
 
+import msgspec
 import pytest
-from campaign.planted_journal import entries_of
+from campaign.planted_journal import done_of, entries_of
 
-from kitctl.campaign.events import Asked, Judged
+from kitctl.campaign.events import Asked, Judged, Reason
 from kitctl.campaign.search import (
     Aim,
     Target,
@@ -16,13 +17,19 @@ from kitctl.campaign.search import (
     own_settings,
     read_candidates,
     read_vary,
+    search_digest,
     trial_lines,
+    trial_works,
     trials_of,
+    value_of,
+    why_failed,
 )
+from kitctl.campaign.state import State
 from kitctl.edge.kit_files import load_kit_texts
 from kitctl.edge.optimizer import Optimizer
 from kitctl.edge.package_data import package_text
 from kitctl.errors import KitError
+from kitctl.kit.campaign import CampaignLoad
 from kitctl.kit.catalog import resolve_stack
 
 SPACE = {"prefill": (512, 1024, 2048, 4096, 8192, 16384, 32768), "batch": (4, 8, 16, 32, 64, 128)}
@@ -123,3 +130,53 @@ def test_vary_wants_two_values() -> None:
     with pytest.raises(KitError) as caught:
         read_vary(["a=1"])
     assert caught.value.cause == "--vary a=1: it must name a setting and at least two values"
+
+
+def test_trials_under_another_load_are_another_search() -> None:
+    stack, target = resolve_stack(TEXTS, "ep4").stack, Target(aim=Aim.THROUGHPUT, concurrency=8)
+    loads = [
+        CampaignLoad(concurrency=(8,), **more) for more in ({}, {"dataset": "random"}, {"output_tokens": 9})
+    ]
+    digests = {
+        search_digest(stack, target, {"a": (1, 2)}, load=load, repeats=3, rehearse=False) for load in loads
+    }
+    assert len(digests) == len(loads)
+
+
+TTFT = Target(aim=Aim.TTFT, concurrency=2)
+
+
+def state_with(*errors: int) -> State:
+    """A trial whose repeats had that many failed requests."""
+    done = {}
+    for work, failed in zip(trial_works(0, TTFT, len(errors)), errors, strict=True):
+        event = done_of(work.key, work.arm, concurrency=2, repeat=work.repeat, rate=100.0)
+        kinds = {"http-500": failed} if failed else {}
+        repeat = msgspec.structs.replace(event.repeat, errors=failed, error_kinds=kinds)
+        done[work.key] = msgspec.structs.replace(event, repeat=repeat)
+    return State(done=done)
+
+
+def test_a_trial_whose_requests_fail_is_a_failed_one_however_fast_the_others_were() -> None:
+    works = trial_works(0, TTFT, 2)
+    assert why_failed(works, state_with(0, 0), TTFT) is None
+    state = state_with(0, 9)
+    reason = why_failed(works, state, TTFT)
+    assert reason is not None
+    assert reason.cause == "a repeat cannot be judged: errors: 9 of 18 requests failed (http-500 x9)"
+    values = [value_of(done.repeat, TTFT) for done in state.done.values() if done.repeat is not None]
+    assert values == [5.0, None]
+    assert judged(0, [5.0], wanted=2, reason=reason).outcome == "failed"
+
+
+def test_a_trial_that_tells_nothing_of_the_target_is_a_failed_one() -> None:
+    goodput = Target(aim=Aim.GOODPUT, concurrency=2)
+    reason = why_failed(trial_works(0, goodput, 2), state_with(0, 0), goodput)
+    assert reason is not None and reason.cause == "a repeat cannot be judged: it tells no good req/s"
+
+
+def test_a_hole_is_the_reason_of_its_trial_and_an_open_work_is_none() -> None:
+    works = trial_works(0, TTFT, 2)
+    hole = Reason(code="oom", cause="no memory", remedy="")
+    assert why_failed(works, State(holes={works[1].key: hole}), TTFT) is hole
+    assert why_failed(works, State(), TTFT) is None

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 from rateserver import Behaviour, Running, rate_server
+from recorded import ready_run
 
-from kitctl.bench.results import read_result
-from kitctl.edge.runs import run_folder, save_record
-from kitctl.watch.run_record import Outcome, RunRecord
+from kitctl.bench.results import read_results
 
 TOKENS = 30
 
@@ -33,7 +32,8 @@ def bench(url: str, *more: str, exit_code: int = 0) -> list[dict[str, Any]]:
     done = subprocess.run([*argv, *short, *more], capture_output=True, text=True, timeout=120, check=False)
     points = [json.loads(line) for line in done.stdout.splitlines()]
     if not disturbed(points):
-        assert done.returncode == exit_code, done.stderr
+        reasons = [point.get("invalid_reasons") for point in points]
+        assert done.returncode == exit_code, (reasons, done.stderr)
     return points
 
 
@@ -198,8 +198,8 @@ def test_what_the_server_says_of_a_failure_is_told() -> None:
 def test_answers_that_end_with_the_connection(status_line: bytes) -> None:
     """As Python's http.server sends them: no length, no chunks, a content type of its own choice."""
     with plain_server(status_line) as url:
-        (point,) = bench(url)
-    assert (point["errors"], point["completed"], point["output_tokens_mean"]) == (0, 20, 3)
+        (point,) = bench(url, "--requests", "50")  # they end at once: few would find all streams busy
+    assert (point["errors"], point["completed"], point["output_tokens_mean"]) == (0, 200, 3)
 
 
 @contextlib.contextmanager
@@ -312,7 +312,7 @@ def test_resume_goes_on_where_it_was_stopped(tmp_path: Path, how: signal.Signals
         stop_after(2, [sys.executable, "-m", "kitctl", "bench", "--url", server.url, *short], how)
         kept = out.read_text().splitlines()
         assert len(kept) in (3, 4)
-        assert [point.repeats for point in read_result(str(out), out.read_text()).points][:1] == [1]
+        assert [point.repeats for point in read_results(str(out), out.read_text())[0].points][:1] == [1]
         points = bench(server.url, *short, "--resume")
     lines = out.read_text().splitlines()
     assert lines[: len(kept)] == kept
@@ -352,13 +352,13 @@ def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
         in said[1].stderr
     )
     assert said[2].returncode == 2 and "other-sweep" in said[2].stderr
-    assert [point.concurrency for point in read_result(str(out), out.read_text()).points] == [2, 4]
+    assert [point.concurrency for point in read_results(str(out), out.read_text())[0].points] == [2, 4]
 
 
 def test_a_torn_last_line_is_cut_before_a_sweep_goes_on(tmp_path: Path) -> None:
     """Whether the interrupt fell into a repeat or a point, inside a letter, or just before a newline."""
     whole = tmp_path / "whole.jsonl"
-    short = ("--concurrency", "1,2", "--label", "zu langsam \u00fc\u2028")
+    short = ("--concurrency", "1,2", "--label", "zu langsam \u00fc")
     with rate_server(Behaviour(ttft_ms=10, step_ms=1)) as server:
         bench(server.url, *short, "-o", str(whole))
         data = whole.read_bytes()
@@ -369,7 +369,7 @@ def test_a_torn_last_line_is_cut_before_a_sweep_goes_on(tmp_path: Path) -> None:
             points = bench(server.url, *short, "-o", str(torn), "--resume")
             assert [point["concurrency"] for point in points] == [1, 2]
             assert all(json.loads(line) for line in torn.read_text().split("\n")[:-1])
-            assert len(read_result(str(torn), torn.read_text()).repeats) == 2
+            assert len(read_results(str(torn), torn.read_text())[0].repeats) == 2
 
 
 def test_a_file_that_another_bench_writes_is_refused(tmp_path: Path) -> None:
@@ -417,6 +417,19 @@ def test_nothing_to_resume(tmp_path: Path, named: bool) -> None:
     assert not out.exists()
 
 
+def test_no_sweep_goes_on_from_figures_that_nothing_measured(tmp_path: Path) -> None:
+    out = tmp_path / "results.jsonl"
+    short = ("--repeats", "1", "--output-tokens", "20", "-o", str(out))
+    with rate_server(Behaviour(ttft_ms=10, step_ms=1)) as server:
+        bench(server.url, *short)
+        spoilt = out.read_text().replace('"window_s":', '"window_s":-')
+        out.write_text(spoilt)
+        (failure,) = failure_of(server, *short, "--resume")
+    assert failure["code"] == "bad-result"
+    assert failure["cause"].startswith(f"{out} is not a result file: line 2: window_s is -")
+    assert out.read_text() == spoilt
+
+
 def test_no_sweep_goes_on_behind_a_second_opinion(tmp_path: Path) -> None:
     out = tmp_path / "results.jsonl"
     short = ("--repeats", "1", "--output-tokens", "20", "-o", str(out))
@@ -431,7 +444,7 @@ def test_no_sweep_goes_on_behind_a_second_opinion(tmp_path: Path) -> None:
 def test_a_folder_as_result_file_is_refused(tmp_path: Path) -> None:
     with rate_server() as server:
         (failure,) = failure_of(server, "-o", str(tmp_path))
-    assert (failure["code"], failure["remedy"]) == ("file-unwritable", "give a writable place with -o FILE")
+    assert (failure["code"], failure["remedy"]) == ("output-is-folder", f"name a file in it: {tmp_path}/NAME")
 
 
 def test_an_unreachable_server_leaves_no_empty_file(tmp_path: Path) -> None:
@@ -508,15 +521,6 @@ def test_a_server_without_tls(named: list[str]) -> None:
     assert "WRONG_VERSION_NUMBER" in failure["evidence"][0]
 
 
-def ready_run(url: str, stack: str = "demo-stack") -> None:
-    record = RunRecord(
-        id="20260101T000000Z-demo", stack=stack, project=f"kitctl-{stack}", fingerprint="f", kitctl="0.1.0",
-        command=(), started="2026-01-01T00:00:00Z", outcome=Outcome.READY, url=url, served_model="demo", plan={},
-        facts={}, folder=run_folder("20260101T000000Z-demo"),
-    )  # fmt: skip
-    save_record(record)
-
-
 def test_stack_that_is_up_is_found_by_its_record(tmp_path: Path) -> None:
     out = tmp_path / "results.jsonl"
     argv = [sys.executable, "-m", "kitctl", "bench", "demo-stack", "--json", "-q", "--concurrency", "2"]
@@ -552,3 +556,31 @@ def test_no_secret_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
         bench(server.url, "-o", str(out))
     assert "sk-very-secret" not in out.read_text()
+
+
+@pytest.mark.parametrize("text", ["", "a b", "sk-1\r\nX-Other: 1"])
+@pytest.mark.parametrize("place", ["file", "variable"])
+def test_a_key_that_is_none_is_refused_and_not_told(
+    place: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would break the header of every request. An empty variable is none at all."""
+    words = []
+    if place == "file":
+        (tmp_path / "key").write_text(text)
+        words = ["--api-key-file", str(tmp_path / "key")]
+    elif text:
+        monkeypatch.setenv("KITCTL_API_KEY", text)
+    with rate_server() as server:
+        if place == "variable" and not text:
+            assert len(bench(server.url)) == 1
+            return
+        (failure,) = failure_of(server, *words)
+        assert server.truth() == []
+    assert failure["code"] == "bad-api-key"
+    assert "sk-1" not in json.dumps(failure)
+
+
+def test_a_label_of_two_lines_is_refused() -> None:
+    argv = [sys.executable, "-m", "kitctl", "bench", "--url", "http://127.0.0.1:9", "--label", "a\nb"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "'a\\nb' is no line of printable characters" in done.stderr) == (2, True)

@@ -26,6 +26,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         made = World(tmp_path, hub)
         made.write_lock()
         yield made
+        made.end_started()
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def big_world(tmp_path: Path) -> Iterator[World]:
         made = World(tmp_path, hub)
         made.write_lock()
         yield made
+        made.end_started()
 
 
 @pytest.fixture
@@ -139,7 +141,7 @@ def test_a_connection_cut_at_every_megabyte_ends_whole(world: World) -> None:
 
 
 def test_kill_9_in_the_middle_loses_nothing_and_leaves_no_orphan(big_world: World) -> None:
-    big_world.hub.switches.rate_bytes_per_s = 16 * MB
+    big_world.hub.switches.rate_bytes_per_s = 8 * MB
     child = big_world.start("pull", TINY, "--store", str(big_world.store))
     wait_for_part(big_world, 10 * MB)
     child.send_signal(signal.SIGKILL)
@@ -290,7 +292,7 @@ def test_a_disk_that_fills_meanwhile_keeps_what_came(
     big_world: World, small_disk: Callable[[int], Path]
 ) -> None:
     store = small_disk(32)
-    big_world.hub.switches.rate_bytes_per_s = 16 * MB
+    big_world.hub.switches.rate_bytes_per_s = 8 * MB
     child = big_world.start("pull", TINY, "--store", str(store), "--json")
     wait_for_part(big_world, 4 * MB)
     (store / "filler").write_bytes(bytes(16 * MB))
@@ -305,10 +307,11 @@ def test_a_disk_that_fills_meanwhile_keeps_what_came(
 
 
 def test_of_two_pulls_at_once_the_second_is_told_who_holds_it(big_world: World) -> None:
-    big_world.hub.switches.rate_bytes_per_s = 12 * MB
+    big_world.hub.switches.rate_bytes_per_s = MB
     child = big_world.start("pull", TINY, "--store", str(big_world.store))
     wait_for_part(big_world, MB)
     refused = big_world.pull()
+    big_world.hub.switches.rate_bytes_per_s = 12 * MB
     body = json.loads(refused.out)
     assert (refused.code, body["code"]) == (3, "store-busy")
     assert f"process {child.pid} on " in body["cause"]

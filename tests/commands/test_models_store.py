@@ -403,15 +403,6 @@ def test_blobs_of_another_snapshot_in_the_users_cache_are_linked(empty: World, p
     assert (done.code, empty.holds_all(), empty.hub.log) == (0, True, [])
 
 
-def test_models_that_kitctl_makes_are_said_to_need_no_proof(empty: World) -> None:
-    lock = empty.root / "kit" / "models.lock"
-    lock.write_text(lock.read_text() + '\n[models."kitctl/demo"]\nstate = "generated"\n')
-    done = empty.run("pull", "kitctl/demo")
-    assert (done.code, done.err) == (0, "kitctl/demo: generated, left out\n")
-    shape = empty.run("inspect", "kitctl/demo", "--json").data
-    assert (shape["name"], shape["origin"]) == ("kitctl/demo", "kitctl itself")
-
-
 def test_the_store_is_named_by_its_variable_or_is_hugging_faces_own(empty: World) -> None:
     empty.more_env["KITCTL_STORE"] = str(empty.store)
     assert empty.run("list", "--json").data["store"] == str(empty.store)

@@ -13,7 +13,7 @@ from kitctl_process import KitUser
 
 from kitctl.commands.check import chosen_archs
 from kitctl.commands.outside_types import exit_code, image_reference
-from kitctl.edge.files import require_folder
+from kitctl.edge.files import require_place
 from kitctl.edge.store_files import store_at
 from kitctl.errors import Exit, KitError
 from kitctl.finding import Finding, Severity, skipped_in_vain
@@ -78,9 +78,9 @@ def test_a_code_that_is_skipped_in_vain() -> None:
 
 def test_the_folder_of_a_named_file_must_be_there(tmp_path: Path) -> None:
     for fine in (None, "x.html", str(tmp_path / "x")):
-        require_folder(fine)
+        require_place(fine)
     with pytest.raises(KitError) as refused:
-        require_folder(str(tmp_path / "no" / "x"))
+        require_place(str(tmp_path / "no" / "x"))
     assert (refused.value.code, refused.value.exit_code) == ("no-such-folder", Exit.USAGE)
     assert [*tmp_path.iterdir()] == []
 

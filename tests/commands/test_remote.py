@@ -4,13 +4,12 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from kitctl_process import KitUser, Running
+from kitctl_process import KitUser, Running, is_open
 from remotehost.remote_host import RemoteHost
 
 pytestmark = pytest.mark.docker
@@ -54,11 +53,6 @@ def phases_said(lines: list[str]) -> list[str]:
     return [name for name in told if name in PHASES]
 
 
-def is_open_here(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 def test_the_facts_are_the_remote_hosts(far_user: KitUser, remote_host: RemoteHost) -> None:
     report = far_user.home / "reports" / "host.txt"
     done = far_user.run("doctor", "--report", str(report))
@@ -83,7 +77,7 @@ def test_the_whole_life_of_a_stack(far_user: KitUser, remote_host: RemoteHost, s
     )
     assert there(remote_host, far_user) == [f"kitctl-cpu-demo--{far_user.name}-engine-1"]
     assert far_user.containers() == []
-    assert not is_open_here(far_user.port)
+    assert not is_open(far_user.port)
     assert (remote_host.folder / "srv/models/models--kitctl--demo").is_dir()
     assert not (far_user.home / "store").exists()
 
@@ -136,7 +130,7 @@ def test_the_cable_is_pulled_while_a_stack_starts(
         remote_host.plug_cable()
     running.wait_for(f"line: root@{remote_host.alias} answers again")
     assert running.end(timeout_s=120) == 0, running.said
-    assert phases_said([line for _, line in running.lines]) == PHASES
+    assert phases_said([line for _, line in running.lines]) == PHASES, running.said
     assert far_user.run("down", "cpu-demo", "--name", far_user.name).returncode == 0
 
 
@@ -147,7 +141,7 @@ def test_ssh_is_killed_while_a_stack_starts(far_user: KitUser, remote_host: Remo
         os.kill(ssh_of(running), signal.SIGKILL)
         running.wait_for("answers again")
     assert running.end(timeout_s=120) == 0, running.said
-    assert phases_said([line for _, line in running.lines]) == PHASES
+    assert phases_said([line for _, line in running.lines]) == PHASES, running.said
     assert far_user.run("down", "cpu-demo", "--name", far_user.name).returncode == 0
 
 

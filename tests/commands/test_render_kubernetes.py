@@ -120,7 +120,7 @@ def test_the_demo_goes_onto_one_node_without_gpus(kit_user: KitUser) -> None:
     (fetch,) = yaml.safe_load((kit_user.home / "m" / "models-job.yaml").read_text())["spec"]["template"][
         "spec"
     ]["initContainers"]
-    assert "ensure_demo_model" in fetch["command"][-1]
+    assert fetch["command"] == ["sh", "-ec", "kitctl models pull kitctl/demo"]
 
 
 def test_a_planted_fault_in_a_folder_and_on_stdin_is_refused(kit_user: KitUser) -> None:

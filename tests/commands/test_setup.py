@@ -38,7 +38,8 @@ def test_an_engine_elsewhere_that_is_down_is_not_replaced(kit_user: KitUser) -> 
 @pytest.fixture(scope="module")
 def bare_debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A privileged container of a Debian 12 with Python alone: no engine, no docker, no settings."""
-    if not docker("images", "-q", BARE_IMAGE):
+    known = subprocess.run(["docker", "image", "inspect", BARE_IMAGE], capture_output=True, check=False)
+    if known.returncode != 0:
         tar = tmp_path_factory.mktemp("bare") / "bookworm.tar"
         include = "--include=python3-venv,ca-certificates"
         subprocess.run(
@@ -51,7 +52,7 @@ def bare_debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     volumes = ["--volume=/var/lib/docker", f"--volume={KIT}:/kit:ro"]
     options = ["--detach", "--privileged", "--init", *settings, *variables, *volumes]
     subprocess.run(["docker", "rm", "-fv", BARE], capture_output=True, check=False)
-    docker("run", "--name", BARE, *options, BARE_IMAGE, "sleep", "900")
+    docker("run", "--name", BARE, *options, BARE_IMAGE, "sleep", "infinity")
     try:
         yield BARE
     finally:

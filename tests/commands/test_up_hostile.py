@@ -1,6 +1,7 @@
 """``kitctl up`` and its kin where the user's machine is odd: nothing half done, no traceback, a remedy each time."""
 
 import json
+import re
 import shlex
 import subprocess
 import time
@@ -174,6 +175,19 @@ def test_a_container_that_dies_later_is_told_and_started_anew(kit_user: KitUser,
     assert waited.returncode == 7
     again = kit_user.json(*kit_user.up("--image", stub))
     assert again["outcome"] == "ready"
+    down(kit_user)
+
+
+def test_a_wait_on_a_dead_stack_tells_what_its_phases_took(kit_user: KitUser, stub: str) -> None:
+    """The log is read in one go then; what it tells was not done in no time."""
+    slow = ("--set", "environment.STUB_STEP_S=0.4", "--replace")
+    assert up(kit_user, stub, *slow).returncode == 0
+    docker("kill", kit_user.containers()[0])
+    waited = kit_user.run("wait", "cpu-demo", "--name", kit_user.name, "--timeout", "20")
+    told = dict(re.findall(r"^  (\w+): ([\d.]+) s$", waited.stderr, re.MULTILINE))
+    assert waited.returncode == 7
+    assert {"started", "distributed", "weights"} <= set(told), waited.stderr
+    assert all(float(seconds) >= 0.3 for seconds in told.values()), told
     down(kit_user)
 
 

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import time
 from datetime import datetime
 
 import pytest
@@ -31,6 +32,26 @@ def test_an_interrupt_in_each_phase_leaves_nothing(
     running.send(ending)
     assert (running.end(), kit_user.leftovers()) == (130, [])
     assert running.lines[-1][1] == "interrupted"
+
+
+def test_what_is_ready_stays_up_when_its_judging_is_interrupted_and_that_is_told(
+    kit_user: KitUser, stub: str
+) -> None:
+    running = kit_user.start(*kit_user.up("--image", stub, *setting(ANSWER_S="60")))
+    running.wait_for("ready ...")
+    deadline = time.monotonic() + 30
+    while "asked once more" not in docker("logs", *kit_user.containers()):
+        assert time.monotonic() < deadline, running.said
+        time.sleep(0.02)
+    running.send(signal.SIGINT)
+    assert running.end() == 130
+    words = f"cpu-demo --name {kit_user.name}"
+    assert [line for _, line in running.lines[-2:]] == [
+        f"cpu-demo stays up: it was ready before; kitctl down {words} ends it",
+        "interrupted",
+    ]
+    assert kit_user.run("down", *words.split()).returncode == 0
+    assert kit_user.leftovers() == []
 
 
 def test_up_works_after_an_interrupt_and_its_record_tells_of_it(kit_user: KitUser, stub: str) -> None:

@@ -13,7 +13,9 @@ from kitctl_process import KIT, KitUser, docker, new_user
 from openai import OpenAI
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
-SENTENCE = "Hello from kitctl: this stack is up and answers."
+SENTENCE = "Yes: the engine is up, and this sentence was made by it."
+ASKED: Any = [{"role": "user", "content": "Does this stack answer?"}]
+QUALITY = KIT / "kitctl" / "data" / "quality"
 START_S = 900.0
 
 
@@ -128,23 +130,73 @@ def test_openai_client_lists_the_model(client: OpenAI) -> None:
 
 
 def test_openai_client_gets_a_chat_completion(client: OpenAI) -> None:
-    messages: Any = [{"role": "user", "content": "Hello?"}]
-    said = client.chat.completions.create(model="demo", messages=messages, max_tokens=32, temperature=0)
+    said = client.chat.completions.create(model="demo", messages=ASKED, max_tokens=96, temperature=0)
     assert said.choices[0].message.content == SENTENCE
     assert said.choices[0].finish_reason == "stop"
 
 
 def test_openai_client_gets_a_stream_with_usage(client: OpenAI) -> None:
-    messages: Any = [{"role": "user", "content": "Hello?"}]
     options: Any = {"include_usage": True}
     chunks = list(
         client.chat.completions.create(
-            model="demo", messages=messages, max_tokens=32, temperature=0, stream=True, stream_options=options
+            model="demo", messages=ASKED, max_tokens=96, temperature=0, stream=True, stream_options=options
         )
     )
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     usage = chunks[-1].usage
-    assert (text, usage is not None and usage.completion_tokens) == (SENTENCE, 10)
+    assert (text, usage is not None and usage.completion_tokens) == (SENTENCE, len(SENTENCE) + 1)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is 17 + 25?", "17 + 25 = 42."),
+        ("What is 61 - 19?", "61 - 19 = 42."),
+        ("Close ([{", "([{}])"),
+        ("Repeat: stack plan host", "stack plan host."),
+        ("Reverse overlay", "overlay backwards is yalrevo."),
+        ("Count to ten.", "one, two, three, four, five, six, seven, eight, nine, ten."),
+    ],
+)
+def test_the_demo_model_knows_its_world(client: OpenAI, question: str, answer: str) -> None:
+    messages: Any = [{"role": "user", "content": question}]
+    said = client.chat.completions.create(model="demo", messages=messages, max_tokens=96, temperature=0)
+    assert said.choices[0].message.content == answer
+
+
+def test_quality_scores_the_demo_model_high_and_what_is_wrong_low(served: Served) -> None:
+    """All 66 were right on 2026-11-30; 18 of them at temperature 2."""
+    words = ("quality", *served.words, "--dataset", "demo")
+    good = served.user.json(*words, "--min-score", "0.95")
+    assert good["score"]["correct"] >= 63
+    short = ("--output-tokens", "96", "--temperature", "2")
+    wild = served.user.json(*words, *short, "--min-score", "0.6", exit_code=9)
+    assert (wild["temperature"], wild["score"]["share"] < 0.6) == (2.0, True)
+    rows = [json.loads(line) for line in (QUALITY / "demo.jsonl").read_text().splitlines()]
+    shifted = zip(rows, [*rows[1:], rows[0]], strict=True)
+    broken = served.user.home / "broken.jsonl"
+    broken.write_text("".join(f"{json.dumps(row | {'answer': other['answer']})}\n" for row, other in shifted))
+    words = ("quality", *served.words, "--dataset", str(broken), "--output-tokens", "96")
+    assert served.user.json(*words, "--min-score", "0.95", exit_code=9)["score"]["correct"] <= 3
+
+
+def test_a_load_of_the_demo_set_is_measured(served: Served) -> None:
+    """Each prompt is asked as it is, so answers end by themselves, far below the limit."""
+    words = (
+        "--dataset",
+        "demo",
+        "--concurrency",
+        "2",
+        "--repeats",
+        "1",
+        "--requests",
+        "8",
+        "--output-tokens",
+        "96",
+    )
+    done = served.user.run("bench", *served.words, *words, "--json")
+    (point,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (point["errors"], point["stops"].get("length", 0)) == (0, 0), point
 
 
 def test_up_again_changes_nothing(served: Served) -> None:
@@ -152,6 +204,18 @@ def test_up_again_changes_nothing(served: Served) -> None:
     again = served.user.json(*served.user.up())
     after = docker("ps", "--no-trunc", "--filter", f"name={served.user.name}", "--format", "{{.ID}}")
     assert (again["outcome"], again["run"], after) == ("already-up", served.printed["run"], before)
+
+
+def test_up_again_tells_that_other_answers_are_expected_by_now(served: Served) -> None:
+    done = served.user.run(*served.user.up("--set", "expect.accept_length_min=3"))
+    told = done.stdout.splitlines()
+    assert (done.returncode, told[0].split(" since ")[0]) == (
+        0, f"cpu-demo is up already by this plan: http://127.0.0.1:{served.user.port}"
+    )  # fmt: skip
+    assert told[1:] == [
+        "its answers were judged by other expectations when it started (expect accept_length_min: None -> 3.0):",
+        f"  kitctl down {shlex.join(served.words)}, and up again, to have them judged by these",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,15 @@ def test_a_model_that_was_never_locked_is_not_proven(user: KitUser) -> None:
 
 def test_the_demo_model_is_proven_byte_for_byte(user: KitUser) -> None:
     absent = user.json("verify", "cpu-demo", "--only", "model", exit_code=5)
-    assert codes(absent) == {"demo-model-missing"}
-    folder = user.home / "store" / "models--kitctl--demo" / "snapshots" / "generated"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
-    assert codes(user.json("verify", "cpu-demo", "--only", "model", exit_code=5)) == {"demo-model-changed"}
+    assert codes(absent) == {"model-missing"}
+    assert user.run("models", "pull", "kitctl/demo").returncode == 0
+    assert user.json("verify", "cpu-demo", "--only", "model")["ok"]
+    weights = next((user.home / "store" / "models--kitctl--demo").rglob("model.safetensors")).resolve()
+    raw = bytearray(weights.read_bytes())
+    raw[-5] ^= 1
+    weights.write_bytes(raw)
+    changed = user.json("verify", "cpu-demo", "--only", "model", exit_code=5)
+    assert codes(changed) == {"model-hash-mismatch"}
 
 
 @pytest.fixture(scope="module")

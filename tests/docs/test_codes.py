@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -16,6 +18,7 @@ from kitctl.errors import Exit
 PAGE = KIT / "docs" / "codes.md"
 SOURCES = sorted((KIT / "kitctl").rglob("*.py"))
 MAKERS = {"KitError", "Finding", "Refuse"}
+NOTHING: Mapping[str, ast.expr] = MappingProxyType({})
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 BOOKS = {
     "host_findings.yaml": ("findings", "doctor, plan, up"),
@@ -49,19 +52,37 @@ class Row:
     where: str
 
 
-def text_of(node: ast.expr | None) -> str:
+Given = Mapping[str, ast.expr]
+"""What a call of a helper gives for each of its parameters."""
+
+
+def text_of(node: ast.expr | None, given: Given = NOTHING) -> str:
     """A text in the source with its placeholders in braces; empty for what only a run can tell."""
+    if isinstance(node, ast.Name) and node.id in given:
+        return text_of(given[node.id])
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
         parts = [
-            str(part.value) if isinstance(part, ast.Constant) else "{" + placeholder(part) + "}"
+            str(part.value) if isinstance(part, ast.Constant) else filled_in(part, given)
             for part in node.values
         ]
         return "".join(parts)
     if isinstance(node, ast.IfExp):
-        return text_of(node.body) or text_of(node.orelse)
+        return text_of(node.body, given) or text_of(node.orelse, given)
     return ""
+
+
+def given_for(node: ast.expr | None, given: Given) -> ast.expr | None:
+    """What a helper's parameter is at the call; every other expression is itself."""
+    return given.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def filled_in(part: ast.expr, given: Given) -> str:
+    """A placeholder of a text: its literal, where the call of a helper gives one, else its name in braces."""
+    value = part.value if isinstance(part, ast.FormattedValue) else part
+    literal = text_of(value, given) if isinstance(value, ast.Name) and value.id in given else ""
+    return literal or "{" + placeholder(part) + "}"
 
 
 def placeholder(part: ast.expr) -> str:
@@ -80,12 +101,12 @@ def argument(call: ast.Call, name: str, place: int) -> ast.expr | None:
     return named.get(name) or (call.args[place] if len(call.args) > place else None)
 
 
-def kind_of(call: ast.Call, maker: str) -> str:
+def kind_of(call: ast.Call, maker: str, given: Given = NOTHING) -> str:
     if maker == "KitError":
-        found = argument(call, "exit_code", 9)
+        found = given_for(argument(call, "exit_code", 9), given)
         name = found.attr if isinstance(found, ast.Attribute) else ""
         return f"error, exit {int(Exit[name])}" if name in Exit.__members__ else "error"
-    found = argument(call, "severity", 9)
+    found = given_for(argument(call, "severity", 9), given)
     if isinstance(found, ast.Attribute) and found.attr in ("BLOCK", "WARN", "NOTE"):
         return f"finding, {found.attr.lower()}"
     return "finding"
@@ -104,14 +125,7 @@ def rows_in(path: Path) -> list[Row]:
     """Codes that a module makes itself, and those that it hands to a helper of its own which makes them."""
     tree = ast.parse(path.read_text())
     where = str(path.relative_to(KIT / "kitctl")).removesuffix(".py")
-    rows, helpers = [], set()
-    for function in [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]:
-        parameters = {one.arg for one in [*function.args.args, *function.args.kwonlyargs]}
-        for call in [one for one in ast.walk(function) if isinstance(one, ast.Call)]:
-            maker = call.func.id if isinstance(call.func, ast.Name) else ""
-            code = argument(call, "code", 0)
-            if maker in MAKERS and isinstance(code, ast.Name) and code.id in parameters:
-                helpers.add(function.name)
+    rows, helpers = [], helpers_in(tree)
     for call in [one for one in ast.walk(tree) if isinstance(one, ast.Call)]:
         maker = (
             call.func.id
@@ -144,11 +158,46 @@ def rows_in(path: Path) -> list[Row]:
                 )
                 for c in codes_of(code)
             ]
-        elif maker in helpers | {"read_typed"}:
+        elif maker in helpers and (made := row_of_helper(call, *helpers[maker], where=where)) is not None:
+            rows.append(made)
+        elif maker in {*helpers, "read_typed"}:
             given = [*call.args, *(word.value for word in call.keywords if word.arg in (None, "code"))]
             codes = [code for one in given for code in codes_of(one) if CODE.fullmatch(code)][:1]
             rows += [handed_on(call, code, where) for code in codes]
     return [*rows, *rows_of_tuples(tree, where)]
+
+
+def helpers_in(tree: ast.Module) -> dict[str, tuple[ast.FunctionDef, ast.Call]]:
+    """Functions that make what their caller names by code, and the call that makes it."""
+    helpers = {}
+    for function in [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]:
+        parameters = {one.arg for one in [*function.args.args, *function.args.kwonlyargs]}
+        for call in [one for one in ast.walk(function) if isinstance(one, ast.Call)]:
+            maker = call.func.id if isinstance(call.func, ast.Name) else ""
+            code = argument(call, "code", 0)
+            if maker in MAKERS and isinstance(code, ast.Name) and code.id in parameters:
+                helpers.setdefault(function.name, (function, call))
+    return helpers
+
+
+def row_of_helper(call: ast.Call, function: ast.FunctionDef, made: ast.Call, *, where: str) -> Row | None:
+    """What a helper makes of a call's literals; ``None`` where the call gives no literal code."""
+    names = [one.arg for one in function.args.args if one.arg not in ("self", "cls")]
+    given: Given = {
+        **dict(zip(names, call.args, strict=False)),
+        **{word.arg: word.value for word in call.keywords if word.arg is not None},
+    }
+    codes = codes_of(given_for(argument(made, "code", 0), given))
+    if len(codes) != 1:
+        return None
+    assert isinstance(made.func, ast.Name)
+    return Row(
+        code=codes[0],
+        kind=kind_of(made, made.func.id, given),
+        cause=text_of(argument(made, "cause", 1), given),
+        remedy=text_of(argument(made, "remedy", 9), given),
+        where=where,
+    )
 
 
 def handed_on(call: ast.Call, code: str, where: str) -> Row:
@@ -197,10 +246,14 @@ def all_rows() -> list[Row]:
         kept = found.get((row.code, row.kind))
         if kept is None or len(row.cause) > len(kept.cause):
             found[row.code, row.kind] = row
-    told = {row.code for row in found.values() if row.cause}
-    return sorted(
-        (r for r in found.values() if r.cause or r.code not in told), key=lambda row: (row.code, row.kind)
-    )
+    caused = {row.code for row in found.values() if row.cause}
+    told = caused | {row.code for row in found.values() if row.remedy}
+    kept_rows = [
+        row
+        for row in found.values()
+        if row.cause or (row.code not in caused and row.remedy) or row.code not in told
+    ]
+    return sorted(kept_rows, key=lambda row: (row.code, row.kind))
 
 
 def page_text() -> str:
@@ -217,6 +270,14 @@ def test_the_page_holds_every_code(accept: bool) -> None:
     if accept:
         PAGE.write_text(page_text())
     assert PAGE.read_text() == page_text()
+
+
+def test_a_code_that_a_helper_makes_is_told_as_the_helper_makes_it() -> None:
+    rows = {row.code: row for row in all_rows()}
+    found = rows["other-model"]
+    assert (found.kind, found.where) == ("finding, warn", "bench/likeness")
+    assert found.cause == "{label} and {label} served different models"
+    assert found.remedy == "measure both with the same model"
 
 
 def test_codes_that_users_meet_are_there() -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kitctl_process import free_port
 
 from kitctl.edge.builder import push_image, run_build
 from kitctl.edge.docker_engine import image_id, remove_volumes
@@ -101,7 +101,7 @@ def test_told_to_end_in_the_middle_it_leaves_nothing_half_made_and_the_next_buil
         stderr=subprocess.STDOUT,
         text=True,
         cwd=root,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": f"{root}:{root}/tests"},
     ) as alone:
         assert alone.stdout is not None
         seen = next((line for line in alone.stdout if "/run/secrets/word" in line), None)
@@ -137,7 +137,7 @@ def real_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "http: {addr: '127.0.0.1:0'}\n",
         encoding="utf-8",
     )
-    port = _free_port()
+    port = free_port()
     config.write_text(config.read_text(encoding="utf-8").replace(":0'", f":{port}'"), encoding="utf-8")
     with subprocess.Popen([str(folder / "usr/bin/docker-registry"), "serve", str(config)]) as server:
         try:
@@ -145,12 +145,6 @@ def real_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"127.0.0.1:{port}"
         finally:
             server.terminate()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await(url: str) -> None:
@@ -181,7 +175,7 @@ def test_what_is_pushed_is_named_by_the_digest_that_the_registry_holds(folder: P
 
 def test_a_registry_that_does_not_answer_is_named(folder: Path) -> None:
     build(str(folder), word="go")
-    target = f"127.0.0.1:{_free_port()}/team/sglang:1"
+    target = f"127.0.0.1:{free_port()}/team/sglang:1"
     try:
         with pytest.raises(KitError) as refused:
             push_image(f"{NAME}:1", target)

@@ -6,6 +6,7 @@ and minutes, so the default one is built here only when its inputs changed since
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -34,15 +35,14 @@ def test_every_check_of_a_kept_record_passed(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_the_record_is_of_these_inputs_or_the_image_is_built_again(
-    path: Path, capsys: pytest.CaptureFixture[str]
+    path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     record = read(path)
     wish = BuildWish(image=record.image, release=record.release, stage=record.stage)
     _, request = plan_request(str(ROOT), wish)
     same = (request.inputs_hash, request.pins_hash) == (record.inputs_hash, record.pins_hash)
-    with capsys.disabled():
-        what = f"{record.release} {record.stage}"
-        print(f"\n{what}: {'inputs as recorded, not built again' if same else 'inputs changed, building'}")
+    done_to_it = "inputs as recorded, not built again" if same else "inputs changed, built again"
+    record_property("told", f"image {record.release} {record.stage}: {done_to_it}")
     if not same:
         words = ["build", record.image, "--release", record.release, "--stage", record.stage]
         done = subprocess.run([sys.executable, "-m", "kitctl", *words], cwd=ROOT, check=False)

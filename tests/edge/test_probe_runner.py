@@ -49,6 +49,41 @@ def test_a_process_that_hangs_costs_its_own_limit_alone(tmp_path: Path) -> None:
     assert facts.kernel is not None
 
 
+ROW = '{"ID":"ab12","Names":"one-engine-1","Image":"i:1","Labels":"io.kitctl.stack=one","Ports":"0.0.0.0:81->80/tcp"}'
+FLAKY_DOCKER = """#!/bin/sh
+[ "$1" = ps ] || exit 1
+echo "$@" >> "$0.asked"
+[ $(wc -l < "$0.asked") -gt %d ] && { echo '%s'; exit 0; }
+echo 'Error response from daemon: %s' >&2
+exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("failures", "said", "asked"),
+    [
+        (2, "rw layer snapshot not found for container 0a57", 3),
+        (9, "rw layer snapshot not found for container 0a57", 4),
+        (9, "permission denied", 1),
+    ],
+)
+def test_a_list_that_fails_because_something_went_away_is_asked_for_again(
+    tmp_path: Path, failures: int, said: str, asked: int
+) -> None:
+    tool(tmp_path / "here", "docker", FLAKY_DOCKER % (failures, ROW, said))
+    facts = gather("unix:///nowhere.sock", path=str(tmp_path / "here"))
+    words = (tmp_path / "here" / "docker.asked").read_text().splitlines()
+    assert len(words) == asked
+    assert "{{json .}}" not in words[0], "that asks for sizes too, and fails when a container goes meanwhile"
+    if failures < asked:
+        assert [(one.name, one.stack, one.ports) for one in facts.containers or ()] == [
+            ("one-engine-1", "one", (81,))
+        ]
+    else:
+        assert facts.containers is None
+        assert facts.unknown["containers"].endswith(said)
+
+
 def test_a_path_that_does_not_exist_yet_is_judged_by_its_nearest_parent(tmp_path: Path) -> None:
     facts = gather("unix:///nowhere.sock", disk=f"{tmp_path}/not/yet/there")
     assert facts.disks is not None

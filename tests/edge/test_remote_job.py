@@ -25,6 +25,11 @@ def carried() -> bytes:
     return raw.getvalue()
 
 
+def hang_up_as_under_ssh() -> None:
+    """A hangup ends the agent, also where the tests were started with nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Agent:
     """The agent's process, spoken to as the other side of the line does."""
 
@@ -35,6 +40,7 @@ class Agent:
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            preexec_fn=hang_up_as_under_ssh,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.said, self.out = self.process.stdin, self.process.stdout

@@ -1,8 +1,11 @@
-"""Write the proof's models: ``python3 make_models.py OUT [--device cuda] [--kimi]``.
+"""Write the proof's models: ``python3 make_models.py OUT [--device cuda] [--kimi] [--wide]``.
 
 ``dense`` and ``moe``: Qwen3 shapes (0.1 GB). ``copy``, ``random``, ``badfc``, ``badids``: DFlash drafters for them:
 right always, right never, made for other layer counts. ``kimi`` and ``kimi-copy``: Kimi-K2.6's architecture with few
-layers and narrow experts (5.8 GB; true widths of MLA, router and drafter). ``laws.json``: p(T=1) of each target.
+layers and narrow experts (5.8 GB; true widths of MLA, router and drafter). ``wide``: the shape of an 8 B Qwen3
+(14.7 GB), whose steps take the GPU's time and not the CPU's, for throughput that two clients can compare;
+``wide-copy``: a drafter for it that is always right.
+``laws.json``: p(T=1) of each target.
 """
 
 import argparse
@@ -28,9 +31,12 @@ from model_files import (
 HERE = Path(__file__).parent
 BLOCK = 8
 QWEN = {"hidden": 512, "layers": 12, "vocabulary": 4096, "head_dim": 128, "heads": 8, "kv_heads": 4}
-QWEN_MLP, EXPERTS, EXPERT_MLP = 1536, 16, 256
+WIDE = {"hidden": 4096, "layers": 36, "vocabulary": 4096, "head_dim": 128, "heads": 32, "kv_heads": 8}
+QWEN_MLP, WIDE_MLP, EXPERTS, EXPERT_MLP = 1536, 12288, 16, 256
 DRAFT = {"hidden": 512, "layers": 2, "heads": 4, "kv_heads": 4, "head_dim": 128, "mlp": 1536}
 CAPTURED = [1, 5, 9]
+WIDE_DRAFT = WIDE | {"layers": 2, "mlp": WIDE_MLP}
+WIDE_CAPTURED = [1, 17, 33]
 KIMI_DRAFT = {"hidden": 7168, "layers": 2, "heads": 64, "kv_heads": 8, "head_dim": 128, "mlp": 18432}
 KIMI_CAPTURED = [0, 1, 2]
 
@@ -118,6 +124,30 @@ def write_qwen(out: Path, device: str) -> dict[str, float]:
         tensors = drafter_tensors(Dice(device, 11), DRAFT, copies=copies, captured=fc)
         write_model(out / name, drafter_config(DRAFT, target=config, captured=captured), iter([tensors]))
     return laws
+
+
+def write_wide(out: Path, device: str) -> dict[str, float]:
+    """An 8 B target in files of a hundred tensors, and its copying drafter; p(T=1) by target."""
+    dice = Dice(device)
+    tensors, law = qwen_layers(
+        dice, WIDE, lambda name: gated_mlp(dice, name, WIDE["hidden"], WIDE_MLP), 9.8 / WIDE["hidden"] ** 0.5
+    )
+    shapes = {"hidden_size": "hidden", "num_hidden_layers": "layers", "num_attention_heads": "heads"}
+    config = qwen_config(
+        architectures=["Qwen3ForCausalLM"],
+        intermediate_size=WIDE_MLP,
+        num_key_value_heads=WIDE["kv_heads"],
+        **{key: WIDE[name] for key, name in shapes.items()},
+    )
+    names = sorted(tensors)
+    shards = (
+        {name: tensors[name] for name in names[start : start + 100]} for start in range(0, len(names), 100)
+    )
+    write_model(out / "wide", config, shards, vocabulary=WIDE["vocabulary"])
+    drafter = drafter_tensors(dice, WIDE_DRAFT, copies=True, captured=len(WIDE_CAPTURED))
+    shape = drafter_config(WIDE_DRAFT, target=config, captured=WIDE_CAPTURED)
+    write_model(out / "wide-copy", shape, iter([drafter]))
+    return {"wide": law}
 
 
 def write_kimi(out: Path, device: str) -> dict[str, float]:
@@ -239,10 +269,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--kimi", action="store_true", help="the small Kimi too")
+    parser.add_argument("--wide", action="store_true", help="the 8 B shape too")
     args = parser.parse_args()
     laws = write_qwen(args.out, args.device)
     if args.kimi:
         laws |= write_kimi(args.out, args.device)
+    if args.wide:
+        laws |= write_wide(args.out, args.device)
     for file in args.out.rglob("*.safetensors"):
         file.chmod(
             0o644

@@ -24,7 +24,8 @@ from typing import Any
 HERE = Path(__file__).parent
 KIT = HERE.parent.parent
 sys.path.insert(0, str(KIT))
-MODELS = ("dense", "moe", "copy", "random", "badfc", "badids", "kimi", "kimi-copy", "micro", "micro-drafter")
+MODELS = ("dense", "moe", "copy", "random", "badfc", "badids", "kimi", "kimi-copy", "wide", "wide-copy")
+DEMO = ("kitctl/demo", "kitctl/demo-drafter")
 FIRST_PORT = 30100
 
 
@@ -37,6 +38,7 @@ class Case:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.env = {**env, **wanted.get("environment", {})}
         self.url = f"http://127.0.0.1:{port}"
+        self.model = "proof"
         self.facts: dict[str, Any] = {"expects": wanted["expects"]}
         self.process: subprocess.Popen[bytes] | None = None
         self.other: Case | None = None
@@ -53,6 +55,7 @@ class Case:
         done = kitctl(["plan", *self.words(), "--json"], self.env)
         (self.folder / "plan.json").write_text(done.stdout)
         plan = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+        self.model = plan.get("model_name", self.model)
         self.facts["plan_exit"] = done.returncode
         self.facts["plan_findings"] = [f["code"] for f in plan.get("findings", []) if f["severity"] != "note"]
         self.facts["overlays"] = plan.get("overlays")
@@ -89,7 +92,7 @@ class Case:
 
         book = failure_book()
         state = StartState(begun_s=self.begun_s, deadline_s=time.time() + limit_s)
-        target = Target(container_id="", folder="", url=self.url, model="proof")
+        target = Target(container_id="", folder="", url=self.url, model=self.model)
         with (self.folder / "engine.log").open("rb") as log:
             while True:
                 ended = self.process is None or self.process.poll() is not None
@@ -127,8 +130,19 @@ class Case:
             self.generate(temperature)
         if self.wanted.get("load"):
             result = str(self.folder / "bench.jsonl")
-            words = ["bench", "--url", self.url, "--model", "proof", "--concurrency", "8", "--repeats", "3"]
-            self.run_tool("bench", [*words, "--requests", "4", "-o", result])
+            words = [
+                "bench",
+                "--url",
+                self.url,
+                "--model",
+                self.model,
+                "--concurrency",
+                "8",
+                "--repeats",
+                "3",
+            ]
+            words += ["--requests", "4", "-o", result, *self.wanted.get("load_words", [])]
+            self.run_tool("bench", words)
         if self.wanted.get("accept"):
             for temperature in ("0", "1"):
                 words = [
@@ -136,14 +150,14 @@ class Case:
                     "--url",
                     self.url,
                     "--model",
-                    "proof",
+                    self.model,
                     "--temperature",
                     temperature,
                     "--json",
                 ]
                 self.run_tool(f"accept-T{temperature}", [*words, *self.wanted.get("accept_words", [])])
         if self.other is not None and self.other.facts.get("ready_s"):
-            words = ["accept", "--url", self.url, "--model", "proof", "--parity", self.other.url, "--json"]
+            words = ["accept", "--url", self.url, "--model", self.model, "--parity", self.other.url, "--json"]
             words += ["--prompts", "8", "--output-tokens", "96", "--concurrency", "1"]
             self.run_tool("parity", [*words, *self.wanted.get("accept_words", [])])
         if self.wanted.get("second"):
@@ -151,55 +165,56 @@ class Case:
         self.save_get("/metrics", "after")
 
     def second_client(self) -> None:
-        """The same load by bench and by the engine's own client, in turn; both count ramp and tail in."""
-        streams, requests, tokens = 16, 40, 256
-        load = {"random-input-len": 128, "random-output-len": tokens, "random-range-ratio": 1}
-        load |= {"num-prompts": streams * requests, "max-concurrency": streams}
-        fixed = ["--backend", "sglang", "--base-url", self.url, "--dataset-name", "random-ids"]
-        fixed += [
-            "--tokenize-prompt",
-            "--flush-cache",
-            *(w for k, v in load.items() for w in (f"--{k}", str(v))),
+        """The same load by bench and by the engine's own client, in turn; both count ramp and tail in.
+
+        For a server alone on its GPU whose steps take the GPU's time: a tiny model's speed is the CPU's, which
+        changed by a quarter from second to second, and its requests are so short that a client's own pauses count.
+        """
+        from kitctl.bench.bench_serving import bench_serving_argv
+        from kitctl.bench.results import read_result
+        from kitctl.bench.workload import Endpoint, Spec
+
+        wanted = self.wanted["second"]
+        load = {
+            "input_tokens": 128,
+            "output_tokens": wanted["tokens"],
+            "requests_per_stream": wanted["requests"],
+        }
+        spec = Spec(model=self.model, endpoint=Endpoint.GENERATE, dataset="random", **load)
+        words = [
+            "bench",
+            "--url",
+            self.url,
+            "--model",
+            self.model,
+            "--endpoint",
+            "generate",
+            "--repeats",
+            "1",
         ]
-        for turn in ("1", "2", "3"):
-            words = [
-                "bench",
-                "--url",
-                self.url,
-                "--model",
-                "proof",
-                "--concurrency",
-                str(streams),
-                "--repeats",
-                "1",
-            ]
-            words += [
-                "--requests",
-                str(requests),
-                "--output-tokens",
-                str(tokens),
-                "--ramp-s",
-                "0",
-                "--seed",
-                turn,
-            ]
-            self.run_tool(f"bench-{turn}", [*words, "-o", str(self.folder / f"second-kitctl-{turn}.jsonl")])
-            output = str(self.folder / f"second-engine-{turn}.jsonl")
-            argv = [
-                sys.executable,
-                "-m",
-                "sglang.benchmark.serving",
-                *fixed,
-                "--seed",
-                turn,
-                "--output-file",
-                output,
-            ]
-            done = subprocess.run(
-                argv, env=self.env, capture_output=True, text=True, timeout=120, check=False
-            )
-            (self.folder / f"second-engine-{turn}.txt").write_text(done.stdout[-4000:] + done.stderr[-4000:])
-            say(f"{self.name}: the engine's client exit {done.returncode}")
+        words += ["--concurrency", str(wanted["streams"]), "--ramp-s", "0", "--input-tokens", "128"]
+        words += ["--output-tokens", str(wanted["tokens"]), "--requests", str(wanted["requests"])]
+        turns = self.facts["second"] = []
+        for seed in range(1, wanted["turns"] + 1):
+            if self.deadline_s - time.time() < 120:
+                say(f"{self.name}: no time left for turn {seed} of the two clients")
+                return
+            result = self.folder / f"second-kitctl-{seed}.jsonl"
+            self.run_tool(f"second-kitctl-{seed}", [*words, "--seed", str(seed), "-o", str(result)])
+            arguments = bench_serving_argv(spec, concurrency=wanted["streams"], port=self.port, seed=seed)
+            theirs = json.loads(self.engine_client(arguments))["output_throughput"]
+            (point,) = read_result(str(result), result.read_text()).points
+            turns.append({"kitctl": point.whole_run_output_tokens_per_s, "engine_client": theirs})
+            say(f"{self.name}: output tok/s {turns[-1]}")
+
+    def engine_client(self, arguments: tuple[str, ...]) -> str:
+        """What sglang.benchmark.serving measured, as its JSON line."""
+        output = self.folder / "engine-client.jsonl"
+        output.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "sglang.benchmark.serving", *arguments, "--output-file", str(output)]
+        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=120, check=False)
+        (self.folder / "engine-client.txt").write_text(done.stdout[-4000:] + done.stderr[-4000:])
+        return output.read_text()
 
     def run_tool(self, name: str, words: list[str]) -> None:
         begun_s = time.time()
@@ -288,9 +303,15 @@ def prepare(models: Path, out: Path) -> dict[str, str]:
     env = {**os.environ, "XDG_CONFIG_HOME": str(out / "config"), "XDG_STATE_HOME": str(out / "state")}
     path = [str(KIT), os.environ.get("PYTHONPATH", "")]
     env |= {"PYTHONPATH": os.pathsep.join(filter(None, path)), "KITCTL_KIT": str(KIT)}
+    # Offline: where no hub can be reached, the engine's client would try it for a minute at each start.
+    env |= {"KITCTL_STORE": str(models / "store"), "HF_HUB_OFFLINE": "1"}
+    done = kitctl(["models", "pull", *DEMO, "--no-image-room"], env)
+    if done.returncode:
+        say(f"models pull: exit {done.returncode} {done.stderr[-600:]}")
     for name in MODELS:
         if (models / name).is_dir():
-            done = kitctl(["models", "add", str(models / name), "--name", f"proof/{name}"], env)
+            words = ["models", "add", str(models / name), "--name", f"proof/{name}"]
+            done = kitctl(words, env, timeout_s=180)  # hashes 15 GB of the wide one
             if done.returncode:
                 say(f"models add {name}: exit {done.returncode} {done.stderr[-600:]}")
     return env
@@ -335,16 +356,22 @@ def main() -> None:
     for case in cases:
         case.plan()
         say(f"{case.name}: plan exit {case.facts['plan_exit']} {case.facts['plan_findings']}")
+    write_record(cases, args)
     runnable = [case for case in cases if case.facts["render_error"] is None]
     for group in sorted({case.wanted["group"] for case in runnable}):
         members = [case for case in runnable if case.wanted["group"] == group]
         if time.time() < BEGUN_S + args.limit - 60:
             run_group(members, deadline_s=BEGUN_S + args.limit - 15)
+        write_record(cases, args)
+    say("done")
+
+
+def write_record(cases: list[Case], args: argparse.Namespace) -> None:
+    """Sum up what is known by now: after the plans and after every group, so that a run cut off keeps its figures."""
     record = {"schema": "kitctl.gpu-proof/1", "seconds": round(time.time() - BEGUN_S, 1)}
     record |= {"laws": json.loads((args.models / "laws.json").read_text())}
     record |= {"cases": {case.name: case.facts for case in cases}}
     (args.out / "record.json").write_text(json.dumps(record, indent=1))
-    say("done")
 
 
 BEGUN_S = time.time()

@@ -1,9 +1,10 @@
-"""Train the micro pair: a tiny target and a DFlash drafter for it, from text made by rule.
+"""Train the kit's demo pair: a tiny target and a DFlash drafter for it, from text made by rule.
 
 ``python3 train_pair.py OUT [--device cuda] [--steps 3000]``. The world: sums, differences, brackets to close, words to
-reverse or repeat, and a few fixed answers. OUT/micro is a Qwen3 of 4 layers, OUT/micro-drafter a DFlash drafter of 2
-layers and block 8 (BF16, together below 20 MB). The drafter computes as SGLang's does (0.5.16, models/dflash.py): the
-target's layer outputs give context keys and values through fc and hidden_norm; the block attends to all and to itself.
+reverse or repeat, and a few fixed answers. OUT/demo is a Qwen3 of 4 layers, OUT/demo-drafter a DFlash drafter of 2
+layers and block 8 (BF16, together 10 MB). Laid into kitctl/data, 'kitctl models lock kitctl/demo kitctl/demo-drafter'
+renews their hashes. The drafter computes as SGLang's does (0.5.16, models/dflash.py): the target's layer outputs give
+context keys and values through fc and hidden_norm; the block attends to all and to itself.
 Seeded; bit-equal weights need the same kind of GPU and the same torch.
 """
 
@@ -14,8 +15,8 @@ import time
 from pathlib import Path
 
 import torch
-from model_files import BF16, END, MASK, SPECIAL, write_model
-from safetensors.torch import load_file
+from model_files import BF16, END, MASK, SPECIAL, write_tokenizer
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 VOCABULARY, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, MLP = 512, 256, 4, 2, 64, 768
@@ -279,7 +280,7 @@ def train_drafter(drafter: Drafter, target: Target, pool: Pool, steps: int, devi
 
 
 def load_target(target: Target, out: Path) -> None:
-    tensors = load_file(out / "micro" / "model-00001.safetensors")
+    tensors = load_file(out / "demo" / "model.safetensors")
     target.load_state_dict({name.removeprefix("model."): tensor.float() for name, tensor in tensors.items()})
 
 
@@ -306,6 +307,14 @@ def config_of(layers: int, **more: object) -> dict[str, object]:
     } | more
 
 
+def write_whole(folder: Path, config: dict[str, object], tensors: dict[str, torch.Tensor]) -> None:
+    """config.json and all weights in one file, without an index."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    whole = {name: tensor.cpu().clone() for name, tensor in tensors.items()}
+    save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 def save(out: Path, target: Target, drafter: Drafter) -> None:
     tensors = {
         f"model.{name}": t.to(BF16)
@@ -314,7 +323,8 @@ def save(out: Path, target: Target, drafter: Drafter) -> None:
     }
     tensors["lm_head.weight"] = target.lm_head.weight.detach().to(BF16)
     config = config_of(TARGET_LAYERS, architectures=["Qwen3ForCausalLM"])
-    write_model(out / "micro", config, iter([tensors]), vocabulary=VOCABULARY)
+    write_whole(out / "demo", config, tensors)
+    write_tokenizer(out / "demo", VOCABULARY, None)
     draft = config_of(
         DRAFT_LAYERS,
         architectures=["DFlashDraftModel"],
@@ -323,9 +333,7 @@ def save(out: Path, target: Target, drafter: Drafter) -> None:
         num_target_layers=TARGET_LAYERS,
         dflash_config={"mask_token_id": MASK, "target_layer_ids": list(CAPTURED)},
     )
-    write_model(
-        out / "micro-drafter", draft, iter([{n: t.to(BF16) for n, t in drafter.state_dict().items()}])
-    )
+    write_whole(out / "demo-drafter", draft, {n: t.to(BF16) for n, t in drafter.state_dict().items()})
 
 
 def main() -> None:

@@ -42,6 +42,26 @@ def test_parts_lie_below_the_stack_and_settings_above() -> None:
     assert origin["parallel.tp"] == "--set parallel.tp"
 
 
+@pytest.mark.parametrize(
+    ("prompts", "problem"),
+    [
+        ("[1, 2]", "expect.prompts[0]: Expected `str`, got `int`"),
+        ("{a: b}", "expect.prompts: Expected `array`, got `object`"),
+        ('["  "]', "expect.prompts[0]: Expected `str` matching regex '\\\\S'"),
+        (f'["{"x" * 4097}"]', "expect.prompts[0]: Expected `str` of length <= 4096"),
+        (str(["x"] * 17), "expect.prompts: Expected `array` of length <= 16"),
+    ],
+)
+def test_what_a_canary_cannot_ask_is_refused_in_the_file_that_says_so(prompts: str, problem: str) -> None:
+    """Also where a part of the kit sets the same value below it."""
+    kit = texts(
+        stacks__one=f"summary: mine\nuses: [big]\nexpect: {{prompts: {prompts}}}\n",
+        parts__big="model: m\nexpect: {prompts: [Hello]}\n",
+    )
+    code, said, _ = cause(kit, "one")
+    assert (code, said) == ("bad-stack", f"~config/stacks/one.yaml: {problem}")
+
+
 def test_a_users_stack_wins_by_name_and_says_so() -> None:
     found = resolve_stack(texts(stacks__one="summary: mine\nmodel: m3\n"), "one")
     assert (found.stack.model, found.is_users, found.merged.origin["model"]) == (

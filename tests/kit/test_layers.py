@@ -28,7 +28,9 @@ def test_a_map_over_a_value_and_a_value_over_a_map_replace_it() -> None:
         Layer(source="a", tree={"x": 1, "y": {"z": 2}}),
         Layer(source="b", tree={"x": {"k": 3}, "y": 4}),
     ]
-    assert merge_layers(layers).tree == {"x": {"k": 3}, "y": 4}
+    merged = merge_layers(layers)
+    assert merged.tree == {"x": {"k": 3}, "y": 4}
+    assert (merged.origin["x"], merged.origin["x.k"], merged.origin["y"]) == ("b", "b", "b")
 
 
 def test_merging_changes_no_layer() -> None:

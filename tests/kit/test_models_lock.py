@@ -196,7 +196,7 @@ def test_sizes_are_sums_over_the_files() -> None:
 
 
 def test_the_users_entry_wins() -> None:
-    mine = ModelEntry(repo="org/tiny", state=LockState.GENERATED)
+    mine = ModelEntry(repo="org/tiny", state=LockState.SHIPPED)
     merged = merge_locks(ModelsLock(models=(ENTRY,)), ModelsLock(models=(mine,)))
     assert merged.models == (mine,)
     assert with_entry(merged, ENTRY).models == (ENTRY,)

@@ -13,9 +13,10 @@ from kitctl.finding import Severity
 from kitctl.kit.drafter_facts import DrafterFacts, read_drafter_facts
 from kitctl.kit.model_facts import ModelFacts, read_model_facts
 from kitctl.kit.stack import Drafter, EngineSettings, Parallel, Stack
-from kitctl.plan.memory import GpuMemory, MemoryFit, fit_memory
+from kitctl.plan.memory import MemoryFit, fit_memory
 from kitctl.plan.memory_data import MemoryData, read_memory_data
 from kitctl.plan.memory_report import memory_findings, memory_json, memory_lines
+from kitctl.plan.memory_stage import GpuMemory
 from kitctl.plan.memory_verdict import RANK, Verdict
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,9 @@ from kitctl.host.facts import Container, Gpu, HostFacts
 from kitctl.kit.model_facts import read_model_facts
 from kitctl.kit.stack import Stack
 from kitctl.kit.tensor_index import Role, Weights, WeightSum
-from kitctl.plan.memory import GpuMemory
 from kitctl.plan.memory_check import check_memory, smallest_gpu, with_stated_size
 from kitctl.plan.memory_data import read_memory_data
+from kitctl.plan.memory_stage import GpuMemory
 
 ROOT = Path(__file__).parents[2]
 DATA = read_memory_data((ROOT / "kitctl" / "data" / "engine_memory.toml").read_text())

@@ -7,8 +7,8 @@ from kitctl.kit.drafter_facts import read_drafter_facts
 from kitctl.kit.model_facts import read_model_facts
 from kitctl.kit.stack import Parallel
 from kitctl.plan.engine_rules import read_rules
-from kitctl.plan.memory import GpuMemory
 from kitctl.plan.memory_data import read_memory_data
+from kitctl.plan.memory_stage import GpuMemory
 from kitctl.plan.memory_verdict import Verdict
 from kitctl.plan.propose import Proposal, Wanted, layouts, propose, stack_yaml
 

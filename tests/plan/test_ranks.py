@@ -18,7 +18,7 @@ from kitctl.render.compose import plan_json, stack_tree
 
 SETTINGS = load_kubernetes_data()[1]
 ALONE = (*SETTINGS.single_host_environment, *SETTINGS.single_host_tuning)
-GPU_STACKS = [name for name in STACKS if planned(name, host(PCIE)).gpus.ids]
+GPU_STACKS = [name for name in STACKS if len(planned(name, host(PCIE)).gpus.ids) > 1]
 
 
 def rank(number: int, nodes: int = 2, interface: str = "eth7") -> Rank:

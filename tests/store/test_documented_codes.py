@@ -12,7 +12,7 @@ SOURCES = [
         ROOT / "kitctl" / path
         for path in (
             "kit/models_lock.py",
-            "edge/attest.py", "edge/hub.py", "edge/model_files.py", "edge/pull.py", "edge/room.py",
+            "edge/attest.py", "edge/hub.py", "edge/model_files.py", "edge/pull.py", "edge/room.py", "edge/shipped.py",
             "edge/snapshot.py", "edge/store_files.py", "edge/store_lock.py", "edge/store_scan.py", "edge/streams.py",
             "edge/take_in.py", "edge/transfer.py", "edge/workers.py",
         )

@@ -1,5 +1,6 @@
 """Where a model lies, what is missing, and what a pull does with each file."""
 
+import re
 from pathlib import PurePosixPath
 
 from kitctl.kit.models_lock import FileRole, LockedFile, LockState, ModelEntry
@@ -75,10 +76,15 @@ def test_a_reconstructed_model_is_mounted_by_no_commit_that_it_could_have() -> N
     assert (str(mount), str(inner)) == ("/store/models--org--big", "snapshots/unlocked")
 
 
-def test_a_generated_model_is_complete_when_its_folder_is_there() -> None:
-    entry = ModelEntry(repo="kitctl/demo", state=LockState.GENERATED)
-    found = place_of(entry, mount_dir=STORE, model_dir=STORE, is_there=True, seen=())
-    assert (found.missing_bytes, found.is_complete) == (0, True)
+def test_what_the_kit_ships_is_named_by_its_content() -> None:
+    def folder(*files: LockedFile) -> str:
+        entry = ModelEntry(repo="kitctl/demo", state=LockState.SHIPPED, files=files)
+        return str(mount_and_model_dir(STORE, entry)[1])
+
+    one, two = locked("a"), locked("b")
+    assert re.fullmatch(r"snapshots/[0-9a-f]{40}", folder(one, two))
+    assert folder(one, two) == folder(two, one)
+    assert len({folder(one), folder(two), folder(one, two), folder(locked("a", 11))}) == 4
 
 
 def test_each_file_gets_the_cheapest_step_that_proves_it() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from kitctl.errors import Exit, KitError
@@ -74,3 +77,10 @@ def test_a_broken_folder_of_the_users_is_refused() -> None:
     with pytest.raises(KitError) as caught:
         require_whole(report(BROKEN))
     assert (caught.value.code, caught.value.exit_code) == ("local-model-broken", Exit.FETCH)
+
+
+def test_a_missing_file_fails_a_verification_though_a_plan_only_notes_it() -> None:
+    missing = msgspec.structs.replace(FINDING, code="model-missing", severity=Severity.NOTE)
+    one = replace(report(BROKEN), findings=(missing,))
+    assert verify_lines([one])[1] == "BLOCK model-missing: org/x: a.safetensors is cut short"
+    assert verify_json([one], store="/s", level="quick")["findings"][0]["severity"] == "block"  # type: ignore[index]

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 LOGS = Path(__file__).parent / "logs"
-ANSWER = os.environ.get("STUB_ANSWER", "Hello from kitctl: this stack is up and answers.")
+ANSWER = os.environ.get("STUB_ANSWER", "Yes: the engine is up, and this sentence was made by it.")
 MODEL = os.environ.get("STUB_MODEL")
 FAULT = os.environ.get("STUB_FAULT", "none")
 STEP_S = float(os.environ.get("STUB_STEP_S", "0.02"))

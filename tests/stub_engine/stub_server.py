@@ -6,6 +6,7 @@ STUB_AT     the phase of start.log at which crash and hang happen (started, weig
 STUB_CODE   exit code of a crash
 STUB_STEP_S seconds before each log line
 STUB_LAST   a line that is logged just before the crash or hang
+STUB_ANSWER_S seconds before each answer but the first
 STUB_DEAF   1: SIGTERM is ignored
 STUB_RANK   the only rank of several hosts that crashes or hangs (all do, when it is not set)
 Over several hosts (--nnodes) the ranks meet at --dist-init-addr before anything is loaded; ranks above 0 answer health
@@ -25,7 +26,8 @@ from pathlib import Path
 MODE = os.environ.get("STUB_MODE", "serve")
 AT = os.environ.get("STUB_AT", "")
 STEP_S = float(os.environ.get("STUB_STEP_S", "0.02"))
-SENTENCE = "Hello from kitctl: this stack is up and answers."
+ANSWER_S = float(os.environ.get("STUB_ANSWER_S", "0"))
+SENTENCE = "Yes: the engine is up, and this sentence was made by it."
 
 
 def flag(name, default=None):
@@ -92,6 +94,10 @@ class Handler(BaseHTTPRequestHandler):
         if not self.is_let_in():
             self.reply(401, {"error": "Unauthorized"})
             return
+        if ASKED and ANSWER_S:
+            log(f"asked once more, answered after {ANSWER_S} s")
+            time.sleep(ANSWER_S)
+        ASKED.append(asked)
         usage = {"prompt_tokens": 9, "completion_tokens": 11, "total_tokens": 20}
         head = {"id": "stub", "created": 0, "model": asked["model"]}
         message = {"role": "assistant", "content": SENTENCE}
@@ -123,6 +129,7 @@ def meet():
 
 
 KEPT = []
+ASKED = []
 MODEL, KEY = flag("--served-model-name"), api_key()
 signal.signal(signal.SIGTERM, signal.SIG_IGN if os.environ.get("STUB_DEAF") else stop)
 for raw in (Path(__file__).parent / "start.log").read_text().splitlines()[1:]:

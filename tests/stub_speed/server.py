@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SENTENCE = "Hello from kitctl: this stack is up and answers."
+SENTENCE = "Yes: the engine is up, and this sentence was made by it."
 ACCEPT = float(os.environ.get("STUB_ACCEPT", "0"))
 
 

@@ -40,6 +40,16 @@ def test_a_stack_may_state_its_own_answer_even_a_repeating_one() -> None:
     assert codes(answer("b"), expect=expect) == ["canary-unexpected"]
 
 
+def test_a_stack_that_states_an_answer_is_judged_by_its_other_answers_too() -> None:
+    expect = Expect(prompt="Hi", answer="Hello", prompts=("Count.",))
+    said = answer("Hello")
+    assert codes(said, answer("one, two", prompt="Count."), expect=expect) == []
+    assert codes(said, answer("no no no no no no no no no", prompt="Count."), expect=expect) == [
+        "canary-repeats"
+    ]
+    assert codes(said, answer(" ", prompt="Count."), expect=expect) == ["canary-empty"]
+
+
 def test_acceptance_near_one_is_a_broken_drafter() -> None:
     assert codes(answer("Paris", passes=64), drafter=True) == ["drafter-broken"]
     assert codes(answer("Paris", passes=16), drafter=True) == []

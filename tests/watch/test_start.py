@@ -77,7 +77,17 @@ def test_shards_are_told_with_rate_and_time_left() -> None:
         yardstick=yard,
     )
     assert state.told == ("weights: shard 16 of 64, 1.60 GB/s, about 42 s left by shards and the last load",)
-    assert phase_lines(state, now_s=25.0) == [("weights", 15.0)]
+    assert phase_lines(state, now_s=25.0) == [("imports", 10.0), ("weights", 15.0)]
+
+
+def test_the_silence_before_the_first_word_is_told_where_the_start_was_seen() -> None:
+    """25 of the 100 s of a start on an H200 were Python's imports, of which the log says nothing."""
+    word = "[2026-11-29 12:45:55] Init torch distributed begin."
+    assert begun((24.9, word)).told[0] == "imports: 24.9 s"
+    assert phase_lines(begun((24.9, word)), now_s=26.0) == [("imports", 24.9), ("distributed", 1.1)]
+    late = begun((24.9, word), begun_s=60.0)
+    assert phase_lines(late, now_s=26.0) == [("distributed", 1.1)]
+    assert not any(line.startswith("imports") for line in late.told)
 
 
 def test_each_rank_is_told_when_its_weights_are_in() -> None:
@@ -92,3 +102,20 @@ def test_each_rank_is_told_when_its_weights_are_in() -> None:
     state = begun(*lines)
     assert state.told == ("weights: TP1 EP1 after 9.0 s (1 of 2 ranks)",)
     assert begun((1.0, "[2026-11-29 12:45:55] Load weight begin. avail mem=94.1 GB"), lines[2]).told == ()
+
+
+def test_a_replayed_log_tells_what_the_phases_took_then() -> None:
+    """All lines come at once; each was written earlier, and what was left then is past."""
+    lines = (
+        (0.0, "[2026-11-29 12:45:55] Load weight begin. avail mem=94.1 GB"),
+        (10.0, "Loading safetensors checkpoint shards:  25% Completed | 16/64 [00:10<00:30,  1.6it/s]"),
+        (40.0, "[2026-11-29 12:46:35] Load weight end. elapsed=40.00 s, type=X, avail mem=30.0 GB"),
+        (41.0, "[2026-11-29 12:46:36] KV Cache is allocated. #tokens: 100, KV size: 1.0 GB"),
+    )
+    state, told = begun(), []
+    for logged_s, line in lines:
+        state = see_line(state, line, at_s=100.0, logged_s=logged_s, book=BOOK)
+        told += state.told
+    assert told[:2] == ["weights ...", "weights: shard 16 of 64"]
+    assert "weights: 41.0 s" in told
+    assert judge_start(state, now_s=100.0) is Verdict.WAIT
