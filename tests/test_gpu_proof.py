@@ -10,8 +10,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from kitctl.bench.results import read_results
 from kitctl.campaign.state import fold
 from kitctl.edge.failure_book import failure_book
 from kitctl.edge.journal import load_journal
@@ -272,6 +274,53 @@ def test_down_names_who_else_holds_the_gpu() -> None:
         left
         == "GPU 0 holds 9957 MiB more than before the start: sglang::scheduler (pid 4335), sglang::scheduler (pid 4422)"
     )
+
+
+WIDE = ["wide/wide", "wide/wide-copy"]
+
+
+def engine_client(case: str) -> list[dict[str, Any]]:
+    """What sglang.benchmark.serving wrote, a turn each."""
+    lines = (CASES / f"{case}.engine-client.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def bench_points(case: str) -> list[dict[str, Any]]:
+    """The one point of each turn's result file, as kitctl reads it."""
+    names = [f"{case}.second-kitctl-{turn}.jsonl" for turn in (1, 2, 3)]
+    results = [read_results(name, (CASES / name).read_text()) for name in names]
+    return [msgspec.to_builtins(result.points[0]) for (result,) in results]
+
+
+@pytest.mark.parametrize("case", WIDE)
+def test_bench_and_the_engines_own_client_agree_within_two_percent(case: str) -> None:
+    """In turn, three times, 16 streams; both count ramp and tail in, and asked for the same lengths."""
+    for ours, theirs in zip(bench_points(case), engine_client(case), strict=True):
+        assert (ours["valid"], ours["errors"], ours["completed"]) == (True, 0, theirs["completed"])
+        assert ours["output_tokens_mean"] * ours["completed"] == theirs["total_output_tokens"]
+        assert ours["whole_run_output_tokens_per_s"] == pytest.approx(theirs["output_throughput"], rel=0.02)
+
+
+@pytest.mark.parametrize("case", WIDE)
+def test_the_time_a_token_takes_is_the_same_by_both_clients(case: str) -> None:
+    """Medians of TPOT: in the engine's client one or two requests of a turn have the whole request's time as TTFT."""
+    for ours, theirs in zip(bench_points(case), engine_client(case), strict=True):
+        assert ours["itl_ms"]["mean"] == pytest.approx(theirs["mean_itl_ms"], rel=0.005)
+        assert ours["tpot_ms"]["p50"] == pytest.approx(theirs["median_tpot_ms"], rel=0.005)
+
+
+def test_both_clients_count_the_accept_length_of_the_drafter_that_is_always_right() -> None:
+    assert [point["accept_length"] for point in bench_points("wide/wide-copy")] == [8.0] * 3
+    assert [theirs["accept_length"] for theirs in engine_client("wide/wide-copy")] == [8.0] * 3
+    assert {point["accept_length"] for point in bench_points("wide/wide")} == {None}
+
+
+@pytest.mark.parametrize("case", WIDE)
+def test_the_8b_shape_alone_on_its_card_takes_the_memory_that_was_planned(case: str) -> None:
+    memory, log = read(f"{case}.plan.json")["memory"], (CASES / f"{case}.log").read_text()
+    free_gib = float(log.rsplit("available_gpu_mem=", 1)[1].split(" ")[0])
+    assert memory["free_bytes"] / GIB == pytest.approx(free_gib, rel=0.01)
+    assert {pool.tokens for pool in progress_of(case).pools} == {memory["kv_tokens"]} == {100000}
 
 
 def test_the_proof_can_be_run_again() -> None:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
     [
         ["ruff", "check", "--quiet", "kitctl", "tests"],
         ["ruff", "format", "--check", "--quiet", "kitctl", "tests"],
-        ["mypy", "kitctl"],
+        ["mypy", "kitctl", "tests/gpu/prove.py", "tests/gpu/collective_trial.py"],
     ],
     ids=["lint", "format", "types"],
 )

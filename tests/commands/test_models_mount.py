@@ -53,7 +53,18 @@ def test_every_file_is_read_inside_a_container(world: World) -> None:
 def test_what_a_running_container_mounts_is_not_removed(world: World) -> None:
     (world.root / "kit" / "models.lock").write_text("")
     name = f"kit-models-{uuid.uuid4().hex[:8]}"
-    argv = [*RUN, "-d", "--name", name, "--mount", mount_of(world), IMAGE, "/bin/busybox", "sleep", "infinity"]
+    argv = [
+        *RUN,
+        "-d",
+        "--name",
+        name,
+        "--mount",
+        mount_of(world),
+        IMAGE,
+        "/bin/busybox",
+        "sleep",
+        "infinity",
+    ]
     subprocess.run(argv, check=True, capture_output=True)
     try:
         refused = world.run("rm", TINY, "--store", str(world.store), "--json")

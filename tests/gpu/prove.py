@@ -24,6 +24,14 @@ from typing import Any
 HERE = Path(__file__).parent
 KIT = HERE.parent.parent
 sys.path.insert(0, str(KIT))
+
+from kitctl.bench.bench_serving import bench_serving_argv  # noqa: E402
+from kitctl.bench.results import read_results  # noqa: E402
+from kitctl.bench.workload import Endpoint, Spec  # noqa: E402
+from kitctl.commands.starting import Target, prove_answer  # noqa: E402
+from kitctl.edge.failure_book import failure_book  # noqa: E402
+from kitctl.watch.start import StartState, Verdict, judge_start, phase_lines, see_end, see_line  # noqa: E402
+
 MODELS = ("dense", "moe", "copy", "random", "badfc", "badids", "kimi", "kimi-copy", "wide", "wide-copy")
 DEMO = ("kitctl/demo", "kitctl/demo-drafter")
 FIRST_PORT = 30100
@@ -86,10 +94,6 @@ class Case:
 
     def wait(self, limit_s: float) -> bool:
         """Follow the log as ``kitctl up`` does; whether the server answers a real generation."""
-        from kitctl.commands.starting import Target, prove_answer
-        from kitctl.edge.failure_book import failure_book
-        from kitctl.watch.start import StartState, Verdict, judge_start, phase_lines, see_end, see_line
-
         book = failure_book()
         state = StartState(begun_s=self.begun_s, deadline_s=time.time() + limit_s)
         target = Target(container_id="", folder="", url=self.url, model=self.model)
@@ -116,48 +120,40 @@ class Case:
         for path in ("/v1/loads", "/model_info", "/metrics"):
             self.save_get(path, "fresh")
         server = json.loads(self.get("/server_info") or "{}")
-        kept = (
+        kept = [
             "version",
             "max_total_num_tokens",
             "mem_fraction_static",
             "attention_backend",
             "tp_size",
             "ep_size",
-        )
-        kept += ("cuda_graph_max_bs", "speculative_algorithm", "max_running_requests", "internal_states")
+        ]
+        kept += ["cuda_graph_max_bs", "speculative_algorithm", "max_running_requests", "internal_states"]
         (self.folder / "server_info.json").write_text(json.dumps({k: server.get(k) for k in kept}, indent=1))
         for temperature in (0, 1):
             self.generate(temperature)
+        served = ["--url", self.url, "--model", self.model]
         if self.wanted.get("load"):
             result = str(self.folder / "bench.jsonl")
             words = [
                 "bench",
-                "--url",
-                self.url,
-                "--model",
-                self.model,
+                *served,
                 "--concurrency",
                 "8",
                 "--repeats",
                 "3",
+                "--requests",
+                "4",
+                "-o",
+                result,
             ]
-            words += ["--requests", "4", "-o", result, *self.wanted.get("load_words", [])]
-            self.run_tool("bench", words)
+            self.run_tool("bench", [*words, *self.wanted.get("load_words", [])])
         if self.wanted.get("accept"):
-            for temperature in ("0", "1"):
-                words = [
-                    "accept",
-                    "--url",
-                    self.url,
-                    "--model",
-                    self.model,
-                    "--temperature",
-                    temperature,
-                    "--json",
-                ]
+            for temperature in (0, 1):
+                words = ["accept", *served, "--temperature", str(temperature), "--json"]
                 self.run_tool(f"accept-T{temperature}", [*words, *self.wanted.get("accept_words", [])])
         if self.other is not None and self.other.facts.get("ready_s"):
-            words = ["accept", "--url", self.url, "--model", self.model, "--parity", self.other.url, "--json"]
+            words = ["accept", *served, "--parity", self.other.url, "--json"]
             words += ["--prompts", "8", "--output-tokens", "96", "--concurrency", "1"]
             self.run_tool("parity", [*words, *self.wanted.get("accept_words", [])])
         if self.wanted.get("second"):
@@ -170,10 +166,6 @@ class Case:
         For a server alone on its GPU whose steps take the GPU's time: a tiny model's speed is the CPU's, which
         changed by a quarter from second to second, and its requests are so short that a client's own pauses count.
         """
-        from kitctl.bench.bench_serving import bench_serving_argv
-        from kitctl.bench.results import read_result
-        from kitctl.bench.workload import Endpoint, Spec
-
         wanted = self.wanted["second"]
         load = {
             "input_tokens": 128,
@@ -181,19 +173,10 @@ class Case:
             "requests_per_stream": wanted["requests"],
         }
         spec = Spec(model=self.model, endpoint=Endpoint.GENERATE, dataset="random", **load)
-        words = [
-            "bench",
-            "--url",
-            self.url,
-            "--model",
-            self.model,
-            "--endpoint",
-            "generate",
-            "--repeats",
-            "1",
-        ]
-        words += ["--concurrency", str(wanted["streams"]), "--ramp-s", "0", "--input-tokens", "128"]
-        words += ["--output-tokens", str(wanted["tokens"]), "--requests", str(wanted["requests"])]
+        words = ["bench", "--url", self.url, "--model", self.model, "--endpoint", "generate"]
+        words += ["--repeats", "1", "--concurrency", str(wanted["streams"]), "--ramp-s", "0"]
+        words += ["--input-tokens", "128", "--output-tokens", str(wanted["tokens"])]
+        words += ["--requests", str(wanted["requests"])]
         turns = self.facts["second"] = []
         for seed in range(1, wanted["turns"] + 1):
             if self.deadline_s - time.time() < 120:
@@ -202,19 +185,31 @@ class Case:
             result = self.folder / f"second-kitctl-{seed}.jsonl"
             self.run_tool(f"second-kitctl-{seed}", [*words, "--seed", str(seed), "-o", str(result)])
             arguments = bench_serving_argv(spec, concurrency=wanted["streams"], port=self.port, seed=seed)
-            theirs = json.loads(self.engine_client(arguments))["output_throughput"]
-            (point,) = read_result(str(result), result.read_text()).points
+            theirs = self.engine_client(arguments)
+            if theirs is None or not result.is_file():
+                say(f"{self.name}: turn {seed} of the two clients is not whole")
+                continue
+            ((point,),) = (one.points for one in read_results(str(result), result.read_text()))
             turns.append({"kitctl": point.whole_run_output_tokens_per_s, "engine_client": theirs})
             say(f"{self.name}: output tok/s {turns[-1]}")
 
-    def engine_client(self, arguments: tuple[str, ...]) -> str:
-        """What sglang.benchmark.serving measured, as its JSON line."""
+    def engine_client(self, arguments: tuple[str, ...]) -> float | None:
+        """Output tokens a second that sglang.benchmark.serving measured; its last lines are kept."""
         output = self.folder / "engine-client.jsonl"
-        output.unlink(missing_ok=True)
+        said = self.folder / "engine-client.txt"
         argv = [sys.executable, "-m", "sglang.benchmark.serving", *arguments, "--output-file", str(output)]
-        done = subprocess.run(argv, env=self.env, capture_output=True, text=True, timeout=120, check=False)
-        (self.folder / "engine-client.txt").write_text(done.stdout[-4000:] + done.stderr[-4000:])
-        return output.read_text()
+        before = output.read_text() if output.is_file() else ""
+        left_s = min(120.0, self.deadline_s - time.time())
+        try:
+            done = subprocess.run(
+                argv, env=self.env, capture_output=True, text=True, timeout=left_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            said.write_text(f"no end within {left_s:.0f} s")
+            return None
+        said.write_text(done.stdout[-4000:] + done.stderr[-4000:])
+        lines = output.read_text().removeprefix(before).splitlines() if output.is_file() else []
+        return float(json.loads(lines[-1])["output_throughput"]) if lines else None
 
     def run_tool(self, name: str, words: list[str]) -> None:
         begun_s = time.time()
