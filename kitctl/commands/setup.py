@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     recipe = read_recipe(package_text("setup.toml"))
     if args.stop:
         return stop_own_engine(recipe, force=args.yes)
-    facts, plan = _survey_and_plan(recipe)
+    facts, plan = _survey_and_plan(recipe, context)
     if not plan.steps and not plan.findings:
         line = f"nothing to do: {state_line(facts)}"
         return Result(data=setup_data(facts, recipe, plan), lines=(line,))
@@ -51,16 +51,18 @@ def run(args: argparse.Namespace, context: Context) -> Result:
     return Result(data=setup_data(facts, recipe, plan), lines=lines, exit=Exit.REFUSED)
 
 
-def _survey_and_plan(recipe: Recipe) -> tuple[SetupFacts, SetupPlan]:
-    facts = survey_host(recipe)
-    offers = read_offers(recipe, facts) if wants_offers(facts, recipe) else Offers()
+def _survey_and_plan(recipe: Recipe, context: Context) -> tuple[SetupFacts, SetupPlan]:
+    facts, offers = survey_host(recipe), Offers()
+    if wants_offers(facts, recipe):
+        context.say("asking the package sources what they offer ...")
+        offers = read_offers(recipe, facts)
     return facts, plan_setup(facts, recipe, offers, setup_cache())
 
 
 def _carry_out(recipe: Recipe, plan: SetupPlan, context: Context) -> Result:
     with setup_lock(recipe.place.lock):
         outcomes = carry_out(plan.steps, context.say)
-    after, rest = _survey_and_plan(recipe)
+    after, rest = _survey_and_plan(recipe, context)
     if rest.steps or rest.findings:
         raise KitError(
             "setup-incomplete",

@@ -51,13 +51,13 @@ class Gauge:
 
 
 @contextmanager
-def telling(gauge: Gauge, say: Callable[[str], None], *, every_s: float) -> Iterator[None]:
-    """Say the gauge's line every ``every_s`` seconds while the block runs."""
+def telling(line: Callable[[], str], say: Callable[[str], None], *, every_s: float) -> Iterator[None]:
+    """Say what ``line`` gives every ``every_s`` seconds while the block runs."""
     done = threading.Event()
 
     def tell() -> None:
         while not done.wait(every_s):
-            say(gauge.line())
+            say(line())
 
     teller = threading.Thread(target=tell, daemon=True)
     try:

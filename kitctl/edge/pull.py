@@ -109,7 +109,7 @@ class _Pull:
         files = [(one.file, _bytes_path(place, one)) for one in seen]
         unproven = [(file, path) for file, path in files if not self.attestations.is_proven(file, path)]
         gauge = Gauge(f"{place.repo}: verifying", sum(file.size_bytes for file, _ in unproven))
-        with telling(gauge, self.say, every_s=self.settings.every_s):
+        with telling(gauge.line, self.say, every_s=self.settings.every_s):
             verdicts = deep_verify(
                 unproven, attestations=self.attestations, came=gauge.came, stop=threading.Event()
             )
@@ -209,7 +209,7 @@ class _Pull:
             link_file(place, step.file)
             self._remember(place, step.file)
 
-        with telling(gauge, self.say, every_s=self.settings.every_s):
+        with telling(gauge.line, self.say, every_s=self.settings.every_s):
             run_all([partial(move, step) for step in todo], jobs=self.settings.jobs, stop=stop)
 
 

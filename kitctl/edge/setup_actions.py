@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import assert_never
 
 from kitctl.edge.files import write_atomic
+from kitctl.edge.gauge import telling
 from kitctl.edge.process import run_process
 from kitctl.edge.setup_survey import ask_engine, running_daemon
 from kitctl.errors import Exit, KitError
 from kitctl.host.setup_apt import download_argv
-from kitctl.host.setup_report import Outcome, requirements_text, wheel_argv
+from kitctl.host.setup_report import Outcome, action_lines, requirements_text, wheel_argv
 from kitctl.host.setup_steps import (
     Action,
     AwaitEngine,
@@ -33,6 +34,7 @@ from kitctl.host.setup_steps import (
 
 _FETCH_TIMEOUT_S = 900.0
 _POLL_S = 0.2
+_TELL_EVERY_S = 30.0
 _AGAIN = "mend what the lines above name, then run kitctl setup again: it goes on where it stopped"
 
 
@@ -67,14 +69,21 @@ def carry_out(steps: tuple[Step, ...], say: Callable[[str], None]) -> tuple[Outc
     """
     outcomes = []
     for number, step in enumerate(steps, start=1):
-        say(f"[{number}/{len(steps)}] {step.name} ...")
+        head = f"[{number}/{len(steps)}] {step.name}"
+        say(f"{head} ...")
         began = time.monotonic()
         for action in step.actions:
-            _do(step, action)
+            with telling(_still(head, action, began), say, every_s=_TELL_EVERY_S):
+                _do(step, action)
         seconds = time.monotonic() - began
         outcomes.append(Outcome(name=step.name, seconds=seconds))
-        say(f"[{number}/{len(steps)}] {step.name}: done in {seconds:.1f} s")
+        say(f"{head}: done in {seconds:.1f} s")
     return tuple(outcomes)
+
+
+def _still(head: str, action: Action, began: float) -> Callable[[], str]:
+    """What is said of a step that takes long: for how many seconds, and which of its commands runs."""
+    return lambda: f"{head}: {time.monotonic() - began:.0f} s, still at: {action_lines(action)[0]}"
 
 
 def _do(step: Step, action: Action) -> None:

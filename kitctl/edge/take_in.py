@@ -62,7 +62,10 @@ def hash_folder(folder: str, *, say: Callable[[str], None], every_s: float) -> t
         return LockedFile(path=path, size_bytes=size, role=role_of(path), sha256=digest)
 
     try:
-        with telling(gauge, say, every_s=every_s), ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with (
+            telling(gauge.line, say, every_s=every_s),
+            ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
+        ):
             return tuple(pool.map(hash_one, paths))
     except OSError as refused:
         raise KitError(

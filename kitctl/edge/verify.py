@@ -73,7 +73,7 @@ def _hash_rest(
     ]
     todo = [(f, path) for f, path in files if fresh or not attestations.is_proven(f, path)]
     gauge = Gauge(f"{place.repo}: verifying", sum(file.size_bytes for file, _ in todo))
-    with telling(gauge, say, every_s=every_s):
+    with telling(gauge.line, say, every_s=every_s):
         found = deep_verify(
             todo, attestations=attestations, came=gauge.came, stop=threading.Event(), fresh=fresh
         )

@@ -19,7 +19,7 @@ def test_bytes_that_were_there_count_as_done_and_not_as_speed() -> None:
 def test_lines_are_told_from_time_to_time_until_the_block_ends() -> None:
     lines: list[str] = []
     gauge = Gauge("org/x", 10)
-    with telling(gauge, lines.append, every_s=0.02):
+    with telling(gauge.line, lines.append, every_s=0.02):
         while not lines:
             time.sleep(0.01)
     told = len(lines)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kitctl.edge import setup_actions
 from kitctl.edge.setup_actions import carry_out, setup_lock
 from kitctl.edge.setup_survey import running_daemon
 from kitctl.errors import Exit, KitError
@@ -39,6 +40,16 @@ def test_steps_are_told_with_their_time(tmp_path: Path) -> None:
     (outcome,) = carry_out(step_of(WriteText(path=f"{tmp_path}/a/b", text="x\n")), said.append)
     assert (tmp_path / "a/b").read_text() == "x\n"
     assert said == ["[1/1] try it ...", f"[1/1] try it: done in {outcome.seconds:.1f} s"]
+
+
+def test_a_step_that_takes_long_says_for_how_long_and_with_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that trickles must not look like a kitctl that hangs."""
+    monkeypatch.setattr(setup_actions, "_TELL_EVERY_S", 0.2)
+    said: list[str] = []
+    argv = (sys.executable, "-c", "import time; time.sleep(0.7)")
+    carry_out(step_of(Run(argv=argv, timeout_s=20)), said.append)
+    assert said[1].startswith("[1/1] try it: 0 s, still at: ") and said[1].endswith("time.sleep(0.7)'")
+    assert said[-1].startswith("[1/1] try it: done in ")
 
 
 def test_a_link_replaces_a_link_and_can_be_made_twice(tmp_path: Path) -> None:
