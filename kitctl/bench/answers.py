@@ -63,6 +63,7 @@ class Chunk(msgspec.Struct):
 
 
 LEAST_KEY_PART = 8
+MOST_TOKENS = 10**9
 _DECODER = msgspec.json.Decoder(Chunk)
 
 
@@ -188,6 +189,8 @@ def _is_answer(chunk: Chunk) -> bool:
 
 def _from_chunks(base: Record, chunks: list[tuple[int, Chunk]], *, streamed: bool) -> Record:
     usages = [usage for _, chunk in chunks if (usage := _usage(chunk)) is not None]
+    if (wrong := next(filter(None, map(_wrong_count, usages)), None)) is not None:
+        return _failed(base, "bad-answer", wrong)
     totals = [usage.completion_tokens for usage in usages if usage.completion_tokens is not None]
     error = next((chunk.error for _, chunk in chunks if chunk.error), None)
     finish = next((reason for _, chunk in reversed(chunks) if (reason := _finish(chunk)) is not None), None)
@@ -228,6 +231,17 @@ def _usage(chunk: Chunk) -> Usage | None:
         completion_tokens=chunk.meta_info.get("completion_tokens"),
         prompt_tokens_details=details,
     )
+
+
+def _wrong_count(usage: Usage) -> str | None:
+    """A number of tokens that no request can have; a server of OpenAI's form may send anything."""
+    cached = (usage.prompt_tokens_details or {}).get("cached_tokens")
+    counts = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "cached": cached}
+    for name, count in counts.items():
+        is_count = isinstance(count, int) and 0 <= count <= MOST_TOKENS
+        if count is not None and not is_count:
+            return f"its usage tells {str(count)[:40]} {name} tokens"
+    return None
 
 
 def _cached(usage: Usage) -> int | None:

@@ -9,6 +9,7 @@ import msgspec
 
 LEAST, MOST = 1e-9, 1e12
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=int(MOST))]
+_PERCENTILES = ("p50", "p90", "p95", "p99", "max")
 _UNBOUND = frozenset({"seed", "client", "health", "gpu", "server", "server_counter_difference", "late_ms"})
 
 
@@ -93,14 +94,40 @@ def _unlike(tree: Any, kind: Any) -> str | None:
 def wrong_figure(line: Mapping[str, Any]) -> str | None:
     """What is wrong with a line of a point or a repeat, with its key; ``None`` when nothing is.
 
-    Figures are finite, 0 or from 1e-9 to 1e12; only the ends of an interval may lie below 0.
+    Figures are finite, 0 or from 1e-9 to 1e12; only the ends of an interval may lie below 0. No more requests failed
+    or were answered than were sent, an interval's ends and a spread's percentiles rise.
     """
     if line.get("concurrency") is None and line.get("request_rate") is None:
         return "it has neither concurrency nor request_rate"
     for key in ("concurrency", "request_rate"):
         if line.get(key) == 0:
             return f"{key} is 0"
-    return next((f"{key} is {_shown(value)}" for key, value in _figures(line) if _is_wrong(key, value)), None)
+    wrong = next(
+        (f"{key} is {_shown(value)}" for key, value in _figures(line) if _is_wrong(key, value)), None
+    )
+    return wrong or _too_many(line) or _disorder(line)
+
+
+def _too_many(line: Mapping[str, Any]) -> str | None:
+    """A count of requests above that of all requests."""
+    asked = line.get("requests")
+    for key in ("errors", "answered", "completed"):
+        count = line.get(key)
+        if isinstance(asked, int) and isinstance(count, int) and count > asked:
+            return f"{key} is {count} of {asked} requests"
+    return None
+
+
+def _disorder(line: Mapping[str, Any]) -> str | None:
+    """An interval or a spread whose numbers do not rise."""
+    for key, value in line.items():
+        if isinstance(value, Mapping) and key not in _UNBOUND:
+            value = [value[name] for name in _PERCENTILES if isinstance(value.get(name), int | float)]
+        elif not key.endswith("_interval") or not isinstance(value, list):
+            continue
+        if value != sorted(value):
+            return f"{key} does not rise: {', '.join(map(_shown, value))}"
+    return None
 
 
 def wrong_import(entry: Mapping[str, Any]) -> str | None:

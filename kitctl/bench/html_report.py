@@ -204,6 +204,8 @@ COLUMNS: tuple[tuple[str, int, Pick], ...] = (
     ("E2E p50 ms", 0, lambda p: p.e2e_ms.p50 if p.e2e_ms else None),
     ("E2E p99", 0, lambda p: p.e2e_ms.p99 if p.e2e_ms else None),
     ("accept", 2, lambda p: p.accept_length),
+    ("goodput req/s", 2, lambda p: p.goodput_requests_per_s),
+    ("goodput %", 0, lambda p: 100 * p.goodput_share if p.goodput_share is not None else None),
     ("requests", 0, lambda p: p.requests or None),
     ("errors", 0, lambda p: p.errors if p.requests else None),
 )

@@ -53,7 +53,10 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Repeat(msgspec.Struct, frozen=True, kw_only=True):
-    """One repeat of one point, complete enough to pool repeats later. Lists hold one value a counted request."""
+    """One repeat of one point, complete enough to pool repeats later. Lists hold one value a counted request.
+
+    ``run``: the id of the stack's run that answered, ``None`` for a server that is no stack.
+    """
 
     concurrency: int | None
     request_rate: float | None
@@ -91,6 +94,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Gpu | None = None
     retakes: int = 0
     first_error: str | None = None
+    run: str | None = None
     schema: str = "kitctl.bench.repeat/1"
 
 

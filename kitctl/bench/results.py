@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kitctl.bench.failed import too_many_failed
 from kitctl.bench.figures import wrong_figure, wrong_phases
 from kitctl.bench.measure import Repeat
 from kitctl.bench.points import Point, point_of
@@ -93,7 +94,11 @@ def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> str
         found.append((decode_json(line, Head), [], []))
         return wrong_phases(found[-1][0].run_record)
     if schema not in (REPEAT_SCHEMA, POINT_SCHEMA):
-        return None
+        return (
+            None
+            if found
+            else f"its head has the schema {str(schema)[:60]}, and this kitctl reads {RUN_SCHEMA}"
+        )
     if (wrong := wrong_figure(tree)) is not None:
         return wrong
     if schema == REPEAT_SCHEMA:
@@ -104,12 +109,11 @@ def _take(found: list[tuple[Head, list[Repeat], list[Point]]], line: str) -> str
 
 
 def _result(head: Head, repeats: list[Repeat], points: list[Point]) -> ResultFile:
-    """A point that stands twice (a sweep that was gone on with) counts as it stood last.
-
-    Repeats of an interrupted sweep, which has no points yet, make points of what is there.
-    """
-    last = {(group[0].concurrency, group[0].request_rate): pooled(head, group) for group in by_point(repeats)}
-    last |= {(point.concurrency, point.request_rate): point for point in points}
+    """A point whose repeats are there is made of them; of another that stands twice the last one counts."""
+    last = {(point.concurrency, point.request_rate): point for point in points}
+    last |= {
+        (group[0].concurrency, group[0].request_rate): pooled(head, group) for group in by_point(repeats)
+    }
     return ResultFile(head=head, points=tuple(sorted(last.values(), key=_load_order)), repeats=tuple(repeats))
 
 
@@ -143,18 +147,22 @@ def _bad(name: str, why: str) -> KitError:
 
 
 def missing_steps(steps: Iterable[Step], repeats: Iterable[Repeat]) -> tuple[Step, ...]:
-    """The steps that an interrupted sweep has not done yet."""
-    done = {(r.concurrency, r.request_rate, r.repeat) for r in repeats}
+    """The steps that an interrupted sweep has not done yet, or in which too many requests failed."""
+    done = {
+        (r.concurrency, r.request_rate, r.repeat)
+        for r in repeats
+        if too_many_failed(r.error_kinds, r.requests) is None
+    }
     return tuple(s for s in steps if (s.concurrency, s.request_rate, s.repeat) not in done)
 
 
 def by_point(repeats: Iterable[Repeat]) -> tuple[tuple[Repeat, ...], ...]:
-    """Repeats grouped by point, in order of load."""
-    groups: dict[tuple[int | None, float | None], list[Repeat]] = {}
+    """Repeats grouped by point, in order of load. One that was taken again counts as it was taken last."""
+    groups: dict[tuple[int | None, float | None], dict[int, Repeat]] = {}
     for repeat in repeats:
-        groups.setdefault((repeat.concurrency, repeat.request_rate), []).append(repeat)
+        groups.setdefault((repeat.concurrency, repeat.request_rate), {})[repeat.repeat] = repeat
     order = sorted(groups, key=lambda key: (key[0] is None, key[0] or 0, key[1] or 0.0))
-    return tuple(tuple(groups[key]) for key in order)
+    return tuple(tuple(groups[key].values()) for key in order)
 
 
 def named_apart(results: Sequence[tuple[str, ResultFile]]) -> tuple[ResultFile, ...]:

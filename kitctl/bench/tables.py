@@ -9,7 +9,7 @@ from kitctl.bench.compare import Band, Difference, Load, Metric, Verdict, loads_
 from kitctl.bench.gate import Gate
 from kitctl.bench.points import Point
 from kitctl.bench.results import ResultFile
-from kitctl.bench.text_report import number
+from kitctl.bench.text_report import goodput_text, number
 from kitctl.bench.validity import TWO_REPEATS
 from kitctl.finding import Finding, finding_lines
 
@@ -52,7 +52,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def hole_lines(results: Sequence[ResultFile]) -> Iterable[str]:
-    """Why points are marked, and where figures come from."""
+    """Goodput where a service level was given, why points are marked, and where figures come from."""
     for result in results:
         if result.head.kind != "measured":
             yield f"{result.head.label}: {result.head.kind}, {result.head.source}"
@@ -60,6 +60,8 @@ def hole_lines(results: Sequence[ResultFile]) -> Iterable[str]:
             yield f"{result.head.label}: no point, since no repeat of it came to its end"
         for point in result.points:
             where = f"{result.head.label} {load_label((point.concurrency, point.request_rate))}"
+            if (goodput := goodput_text(point)) is not None:
+                yield f"{where}: {goodput} within the service level"
             yield from (f"{where}: INVALID {reason}" for reason in point.invalid_reasons)
             if result.head.kind == "published":
                 yield from (f"{where}: {note}" for note in point.notes)
@@ -115,6 +117,7 @@ CSV_HEAD = (
     "label", "kind", "concurrency", "request_rate", "output_tokens_per_s", "output_tokens_per_s_low",
     "output_tokens_per_s_high", "total_tokens_per_s", "ttft_mean_ms", "ttft_p50_ms", "ttft_p99_ms", "tpot_mean_ms",
     "tpot_p99_ms", "e2e_p50_ms", "e2e_p99_ms", "accept_length", "requests", "errors", "valid", "invalid_reasons",
+    "goodput_requests_per_s", "goodput_share",
 )  # fmt: skip
 
 
@@ -138,6 +141,7 @@ def _csv_row(result: ResultFile, point: Point) -> list[object]:
         ttft and ttft.mean, ttft and ttft.p50, ttft and ttft.p99, tpot and tpot.mean, tpot and tpot.p99,
         e2e and e2e.p50, e2e and e2e.p99, point.accept_length, point.requests, point.errors,
         str(point.valid).lower(), "; ".join(point.invalid_reasons),
+        point.goodput_requests_per_s, point.goodput_share,
     ]  # fmt: skip
     return ["" if value is None else value for value in values]
 
@@ -150,9 +154,10 @@ def agreement_line(point: Point, other: ResultFile) -> str:
     where = load_label((point.concurrency, None))
     if not ours or not theirs:
         return f"second opinion at {where}: none"
+    ramp = "; starts spread by --ramp-s make a longer ramp" if (point.concurrency or 0) > 1 else ""
     return (
         f"second opinion at {where}: bench_serving {theirs:.1f} tok/s over the whole run, kitctl {ours:.1f} "
-        f"({ours / theirs - 1:+.1%}; starts spread by --ramp-s make a longer ramp)"
+        f"({ours / theirs - 1:+.1%}{ramp})"
     )
 
 

@@ -21,7 +21,7 @@ _HEAD = (
 
 
 def point_lines(points: Sequence[Point]) -> tuple[str, ...]:
-    """A table of points, then what makes one invalid and what else is worth knowing."""
+    """A table of points, then goodput where a level was given, what makes one invalid, what else is worth knowing."""
     rows = [_HEAD, *(_row(point) for point in points)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -54,7 +54,19 @@ def number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def goodput_text(point: Point) -> str | None:
+    """``goodput 3.20 req/s (90% of the requests)``, or ``None`` where no service level was given."""
+    if point.goodput_share is None:
+        return None
+    return (
+        f"goodput {number(point.goodput_requests_per_s, 2)} req/s ({point.goodput_share:.0%} of the requests)"
+    )
+
+
 def _remarks(points: Sequence[Point]) -> Iterable[str]:
+    for point in points:
+        if (goodput := goodput_text(point)) is not None:
+            yield f"{load_name(point)}: {goodput} within the service level"
     for point in points:
         for reason in point.invalid_reasons:
             yield f"INVALID {load_name(point)}: {reason}"

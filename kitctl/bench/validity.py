@@ -155,6 +155,9 @@ def notes_of(
     yield from width_notes(len(repeats), rate=rate, interval=interval)
     if any(repeat.answered for repeat in repeats):
         yield from _answer_notes(repeats, has_interval=interval is not None)
+    runs = tuple(dict.fromkeys(repeat.run for repeat in repeats if repeat.run is not None))
+    if len(runs) > 1:
+        yield f"the stack was started anew between its repeats, so they are of {len(runs)} runs: {', '.join(runs)}"
     if retakes := sum(repeat.retakes for repeat in repeats):
         yield f"{retakes} repeats were thrown away and taken again because this machine was busy"
     for reason in sorted({r for repeat in repeats if repeat.gpu is not None for r in repeat.gpu.throttled}):

@@ -81,9 +81,11 @@ def run_sweep(sweep: Sweep, context: Context, held: ExitStack) -> tuple[tuple[Po
     say(f"results go to {path} (after an interrupt, --resume goes on with it)")
     if done:
         say(_going_on(path, sweep.steps, done))
-    _measure_all(session, missing_steps(steps, done), path, is_doubtful=is_doubtful)
+    run = (sweep.server.record or {}).get("id")
+    _measure_all(session, missing_steps(steps, done), path, run=run, is_doubtful=is_doubtful)
     points = read_sweep(path).points
-    append_lines(path, [line_of(point) for point in points])
+    standing = set(read_whole_lines(path).splitlines())
+    append_lines(path, [line for point in points if (line := line_of(point)) not in standing])
     return points, path
 
 
@@ -156,7 +158,9 @@ def _head(sweep: Sweep, spec: Spec, digest: str, run_id: str) -> Head:
     )
 
 
-def _measure_all(session: Session, steps: tuple[Step, ...], path: str, *, is_doubtful: bool) -> None:
+def _measure_all(
+    session: Session, steps: tuple[Step, ...], path: str, *, run: str | None, is_doubtful: bool
+) -> None:
     """Measure step by step; a doubtful server's first step ends it when no request of it was answered."""
     ramps: dict[tuple[int | None, float | None], float] = {}
     begun = monotonic_s()
@@ -165,7 +169,7 @@ def _measure_all(session: Session, steps: tuple[Step, ...], path: str, *, is_dou
         if key not in ramps:
             session.say(f"{step.name}: warm-up")
             ramps[key] = warm_up(session, step)
-        repeat = measure_calmly(session, step, ramps[key])
+        repeat = msgspec.structs.replace(measure_calmly(session, step, ramps[key]), run=run)
         append_lines(path, [line_of(repeat)])
         left_s = (monotonic_s() - begun) / (number + 1) * (len(steps) - number - 1)
         session.say(f"{step.name} repeat {step.repeat + 1}: {figures(repeat)}; about {left_s:.0f} s left")

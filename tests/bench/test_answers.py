@@ -143,6 +143,19 @@ def test_nonsense_is_a_bad_answer() -> None:
     assert stream((100, b"data: {oops\n\n")).error == "bad-answer"
 
 
+@pytest.mark.parametrize("tokens", [-3, 10**30])
+def test_a_count_that_no_request_can_have_is_a_bad_answer(tokens: int) -> None:
+    found = stream((100, completion("a", tokens=tokens)))
+    assert (found.error, found.detail) == ("bad-answer", f"its usage tells {tokens} completion tokens")
+
+
+@pytest.mark.parametrize("tokens", ["7", 1.5, -1])
+def test_so_is_one_of_the_engines_own_account(tokens: object) -> None:
+    meta = {"prompt_tokens": 3, "completion_tokens": tokens, "finish_reason": {"type": "length"}}
+    found = stream((100, event({"text": "a", "meta_info": meta})))
+    assert (found.error, found.detail) == ("bad-answer", f"its usage tells {tokens} completion tokens")
+
+
 def test_answer_in_one_piece() -> None:
     body = json.dumps(
         {

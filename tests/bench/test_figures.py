@@ -27,6 +27,16 @@ IMPORTED = json.loads((CASES / "bench-serving-ar-c8.jsonl").read_text().splitlin
         ({"output_tokens_per_s_interval": [1.0, 1e13]}, "output_tokens_per_s_interval is 10000000000000.0"),
         ({"concurrency": 0}, "concurrency is 0"),
         ({"concurrency": None}, "it has neither concurrency nor request_rate"),
+        ({"requests": 16, "errors": 16}, None),
+        ({"requests": 16, "errors": 50}, "errors is 50 of 16 requests"),
+        ({"requests": 16, "completed": 99}, "completed is 99 of 16 requests"),
+        ({"requests": 16, "answered": 17}, "answered is 17 of 16 requests"),
+        (
+            {"output_tokens_per_s_interval": [300.0, 10.0]},
+            "output_tokens_per_s_interval does not rise: 300.0, 10.0",
+        ),
+        ({"ttft_ms": {"mean": 9, "p50": 500, "p99": 3}}, "ttft_ms does not rise: 500, 3"),
+        ({"ttft_ms": None, "ttft_ms_interval": None}, None),
     ],
 )
 def test_own_lines(fields: dict[str, Any], wrong: str | None) -> None:

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from planted import planted_result
+from planted import GOOD, planted_result
 
 from kitctl.bench.results import (
     Head,
@@ -76,6 +77,26 @@ def test_point_that_stands_twice_counts_as_it_stood_last() -> None:
     assert [point.output_tokens_per_s for point in found.points] == [10, 77]
 
 
+def test_a_point_is_made_of_its_repeats_where_they_stand() -> None:
+    """What a point line says beside them is not believed; a point without repeats counts as it is written."""
+    (made,) = read_results("f", f"{line_of(RESULT.head)}\n{line_of(GOOD)}\n")
+    text = "".join(f"{line_of(item)}\n" for item in (RESULT.head, GOOD, *RESULT.points))
+    (found,) = read_results("f", text)
+    assert [point.output_tokens_per_s for point in found.points] == [10, made.points[0].output_tokens_per_s]
+
+
+def test_a_repeat_that_was_taken_again_counts_as_it_was_taken_last() -> None:
+    died = msgspec.structs.replace(GOOD, errors=5, error_kinds={"connection": 5})
+    (found,) = read_results("f", "".join(f"{line_of(item)}\n" for item in (RESULT.head, died, GOOD)))
+    assert [(point.repeats, point.errors) for point in found.points] == [(1, 0)]
+
+
+def test_a_head_of_another_version_is_named() -> None:
+    newer = TEXT.replace("kitctl.bench.run/1", "kitctl.bench.run/9")
+    with pytest.raises(KitError, match=r"line 1: its head has the schema kitctl\.bench\.run/9"):
+        read_results("f", newer)
+
+
 def test_only_named_settings_are_kept() -> None:
     info = {"version": "0.5.16", "api_key": "sk-secret", "admin_api_key": None, "tp_size": 8, "unknown": 1}
     assert pick_settings(info, ("version", "tp_size", "pp_size")) == {"version": "0.5.16", "tp_size": 8}
@@ -84,6 +105,14 @@ def test_only_named_settings_are_kept() -> None:
 def test_steps_that_are_left() -> None:
     steps = [Step(concurrency=c, repeat=r) for r in (0, 1) for c in (1, 8)]
     assert missing_steps(steps, []) == tuple(steps)
+    assert Step(concurrency=8, repeat=0) not in missing_steps(steps, [GOOD])
+
+
+def test_a_repeat_in_which_too_many_requests_failed_is_left_to_do() -> None:
+    step = Step(concurrency=8, repeat=0)
+    for failed, left in ((0, ()), (5, (step,))):
+        repeat = msgspec.structs.replace(GOOD, errors=failed, error_kinds={"connection": failed})
+        assert missing_steps([step], [repeat]) == left
 
 
 def test_names_apart() -> None:

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from planted import CALM, GOOD
 
 from kitctl.bench.bench_serving import read_bench_serving
 from kitctl.bench.compare import comparison_data
 from kitctl.bench.counters import Counters
-from kitctl.bench.measure import Gpu, Health, Repeat, StreamRate
+from kitctl.bench.measure import Gpu, StreamRate
 from kitctl.bench.points import point_of
 from kitctl.bench.results import Head, ResultFile
 from kitctl.bench.tables import comparison_text
@@ -18,15 +19,6 @@ from kitctl.bench.text_report import point_lines
 from kitctl.bench.validity import TWO_REPEATS, Limits, invalid_reasons, notes_of, server_notes
 
 CASES = Path(__file__).parent.parent / "cases" / "bench"
-CALM = Health(processes=1, cpu_share=0.2, cpu_us_per_chunk=20, lag_mean_ms=0.1, lag_p99_ms=1, lag_max_ms=2)
-GOOD = Repeat(
-    concurrency=8, request_rate=None, repeat=0, seed=1, requests=40, errors=0, error_kinds={}, stops={"length": 40},
-    stopped_early=0, models={"demo": 40}, unknown_tokens=0, zero_tokens=0, not_streamed=0, window_s=10,
-    window_completed=24, streams=(StreamRate(output_tokens=100, prompt_tokens=100, completed=3, seconds=1),),
-    streams_wanted=8, duration_s=12, output_tokens=4000, prompt_tokens=4000, cached_tokens=0, answered=40,
-    ttft_ms=(100.0,) * 24, tpot_ms=(10.0,) * 24, e2e_ms=(1000.0,) * 24, lengths=(100,) * 24, itl_bins={}, gap_bins={},
-    chunks=4000, health=CALM, server=Counters(generation_tokens=4000, prompt_tokens=4000, cached_tokens=0),
-)  # fmt: skip
 
 
 def reasons(*, model: str = "demo", served: tuple[str, ...] | None = ("demo",), is_chat: bool = False,
@@ -173,3 +165,10 @@ def test_a_wide_interval_of_another_client_is_told_too() -> None:
     slow = json.loads(line) | {"output_throughput": 1000.0}
     (point,) = read_bench_serving("x", f"{line}\n{json.dumps(slow)}\n", allowed=()).points
     assert point.notes[0] == TWO_REPEATS
+
+
+def test_repeats_of_two_runs_of_a_stack_are_told() -> None:
+    repeats = [msgspec.structs.replace(GOOD, repeat=number, run=run) for number, run in enumerate("aab")]
+    told = "the stack was started anew between its repeats, so they are of 2 runs: a, b"
+    assert told in list(notes_of(repeats, Limits(), rate=None, interval=None))
+    assert not [note for note in notes_of(repeats[:2], Limits(), rate=None, interval=None) if "anew" in note]

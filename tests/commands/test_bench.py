@@ -1,6 +1,7 @@
 """kitctl bench against a server of exactly known rate: right numbers, and every known way to be fooled is refused."""
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -12,11 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rateserver import Behaviour, Running, rate_server
 from recorded import ready_run
 
-from kitctl.bench.results import read_results
+from kitctl.bench.html_report import page
+from kitctl.bench.points import Point
+from kitctl.bench.results import Head, ResultFile, read_results
+from kitctl.bench.tables import comparison_text, csv_lines
+from kitctl.bench.text_report import point_lines
 
 TOKENS = 30
 
@@ -279,6 +285,14 @@ def test_goodput() -> None:
     with rate_server(Behaviour(ttft_ms=50, step_ms=5, stall_every=4, stall_ms=900)) as server:
         (point,) = bench(server.url, "--slo-e2e-ms", "700")
     assert 0.5 < point["goodput_share"] < 0.95
+    found = msgspec.convert(point, Point)
+    told = f"goodput {found.goodput_requests_per_s:.2f} req/s ({found.goodput_share:.0%} of the requests)"
+    result = ResultFile(head=Head(label="a"), points=(found,))
+    assert any(told in line for line in point_lines([found]))
+    assert any(told in line for line in comparison_text([result], (), (), as_markdown=False))
+    head, row = list(csv.reader(csv_lines([result])))
+    assert float(row[head.index("goodput_share")]) == found.goodput_share
+    assert repr(found.goodput_requests_per_s) in page([result], css="", made_by="kitctl")
 
 
 def stop_after(lines: int, argv: list[str], how: signal.Signals) -> None:
@@ -319,6 +333,22 @@ def test_resume_goes_on_where_it_was_stopped(tmp_path: Path, how: signal.Signals
     schemas = [json.loads(line)["schema"].split("/")[0] for line in lines]
     assert schemas == ["kitctl.bench.run", *["kitctl.bench.repeat"] * 4, *["kitctl.bench.point"] * 2]
     assert [(point["concurrency"], point["repeats"]) for point in points] == [(2, 2), (4, 2)]
+
+
+def test_resume_measures_again_what_a_dying_server_spoilt(tmp_path: Path) -> None:
+    """The repeat in which it died stays in the file and counts no more; a sweep that is whole gains no line."""
+    out = tmp_path / "results.jsonl"
+    with rate_server(Behaviour(ttft_ms=30, step_ms=3)) as server:
+        bench(server.url, "--concurrency", "2", "-o", str(out))
+        head, repeat, _ = out.read_text().splitlines()
+        spoilt = json.dumps({**json.loads(repeat), "errors": 5, "error_kinds": {"connection": 5}})
+        out.write_text(f"{head}\n{spoilt}\n")
+        (point,) = bench(server.url, "--concurrency", "2", "-o", str(out), "--resume")
+        assert (point["valid"], point["errors"], point["repeats"]) == (True, 0, 1)
+        lines = out.read_text().splitlines()
+        assert (lines[1], len(lines)) == (spoilt, 4)
+        bench(server.url, "--concurrency", "2", "-o", str(out), "--resume")
+    assert out.read_text().splitlines() == lines
 
 
 def test_resume_with_another_load_tells_what_stays(tmp_path: Path) -> None:
@@ -533,6 +563,7 @@ def test_stack_that_is_up_is_found_by_its_record(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["completed"] == 10
     head = json.loads(out.read_text().splitlines()[0])
     assert (head["label"], head["run_record"]["id"]) == ("demo-stack", "20260101T000000Z-demo")
+    assert json.loads(out.read_text().splitlines()[1])["run"] == "20260101T000000Z-demo"
 
 
 @pytest.mark.parametrize(
