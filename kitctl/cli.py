@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from kitctl import __version__
+from kitctl.commands.argument_types import filled
 from kitctl.errors import Exit, KitError, is_interrupt
 from kitctl.result import Context, Result, shown
 
@@ -127,6 +128,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
             _add_common(verb)
             importlib.import_module(command.module).add_arguments(verb)
             _add_common_below(verb)
+            _refuse_empty_values(verb)
     return parser
 
 
@@ -157,6 +159,16 @@ def _add_common_below(parser: argparse.ArgumentParser) -> None:
                 inner.allow_abbrev = False
                 if "--json" not in inner._option_string_actions:
                     _add_common(inner, default=argparse.SUPPRESS)
+
+
+def _refuse_empty_values(parser: argparse.ArgumentParser) -> None:
+    """No text that a command takes may be empty, be it an option's, a word's or a ``KITCTL_*`` variable's."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                _refuse_empty_values(inner)
+        elif action.nargs != 0 and action.type is None and action.choices is None:
+            action.type = filled
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -90,19 +90,21 @@ def test_json_after_the_dashes_is_the_engines(kit_user: KitUser) -> None:
         (["logs", "cpu-demo", "--tail=-3"], "argument -n/--tail: '-3' is no count: 0 or more"),
         *[
             (["watch", "cpu-demo", f"--{option}={value}"],
-             f"argument --{option}: '{value}' is no number of seconds: more than 0, at most 2000000")
-            for option in ("every", "patience", "gpus-every") for value in ("-1", "nan", "0", "inf", "1e9")
+             f"argument --{option}: '{value}' is no number of seconds: 0.001 to 2000000")
+            for option in ("every", "patience", "gpus-every")
+            for value in ("-1", "nan", "0", "inf", "1e9", "1e-300")
         ],
-        (["bench", "--rate=nan"], "argument --rate: 'nan' is not a list of rates above 0, at most 100000, as 0.5,2"),
-        (["bench", "--rate=1,inf"], "'1,inf' is not a list of rates above 0, at most 100000, as 0.5,2"),
+        (["bench", "--rate=nan"], "argument --rate: 'nan' is not a list of rates from 0.001 to 100000, as 0.5,2"),
+        (["bench", "--rate=1,inf"], "'1,inf' is not a list of rates from 0.001 to 100000, as 0.5,2"),
+        (["bench", "--rate=1e-300"], "'1e-300' is not a list of rates from 0.001 to 100000, as 0.5,2"),
         (["bench", "--requests=1,2"], "argument --requests: '1,2' is no whole number from 1 to 10000000"),
         (["bench", "--repeats=1001"], "argument --repeats: '1001' is no whole number from 1 to 1000"),
         (["bench", "--concurrency=1,99999999999"], "is not a list of whole numbers from 1 to 65536, as 1,8,32"),
         (["bench", "--timeout-s=inf"], "argument --timeout-s: 'inf' is no number of seconds"),
-        (["bench", "--temperature=nan"], "argument --temperature: 'nan' is no temperature: 0 or more"),
-        (["bench", "--slo-ttft-ms=nan"], "argument --slo-ttft-ms: 'nan' is no number above 0"),
-        (["accept", "--min-length=nan"], "argument --min-length: 'nan' is no number above 0"),
-        (["doctor", "--timeout-scale=nan"], "'nan' is no factor: more than 0, at most 1000"),
+        (["bench", "--temperature=nan"], "argument --temperature: 'nan' is no temperature: 0 to 100"),
+        (["bench", "--slo-ttft-ms=nan"], "argument --slo-ttft-ms: 'nan' is no number from 0.001 to 1000000000"),
+        (["accept", "--min-length=nan"], "argument --min-length: 'nan' is no number from 0.001 to 1000000000"),
+        (["doctor", "--timeout-scale=nan"], "'nan' is no factor: 0.001 to 1000"),
         (["up", "cpu-demo", "--auto-remedy=-1"], "argument --auto-remedy: '-1' is no count: 0 or more"),
         (["models", "verify", "--stall=nan"], "argument --stall: 'nan' is no number of seconds"),
         (["models", "pull", "--jobs=0"], "argument --jobs: '0' is no whole number from 1 to 10000000"),
@@ -112,6 +114,20 @@ def test_json_after_the_dashes_is_the_engines(kit_user: KitUser) -> None:
         (["tune", "cpu-demo", "--trials=3,4"], "argument --trials: '3,4' is no whole number from 1 to 10000000"),
         (["tune", "cpu-demo", "--at=3,4"], "argument --at: '3,4' is no whole number from 1 to 65536"),
         (["runs", "list", "--last=-1"], "argument --last: '-1' is no whole number from 1 to 10000000"),
+        *[
+            ([*words, ""], f"argument {named}: '' is empty: give a value, or leave it out")
+            for named, words in (
+                ("--against", ["quality", "cpu-demo", "--against"]),
+                ("-o/--output", ["quality", "cpu-demo", "-o"]),
+                ("--html", ["compare", "published", "--html"]),
+                ("--with", ["accept", "cpu-demo", "--without", "f", "--with"]),
+                ("--without", ["accept", "cpu-demo", "--with", "f", "--without"]),
+                ("--dataset", ["quality", "cpu-demo", "--dataset"]),
+                ("RESULT", ["compare", "published"]),
+                ("STACK", ["bench"]),
+                ("--kit", ["stacks", "new", "m", "--kit"]),
+            )
+        ],
         (["plan", "cpu-demo", "--nam", "x"], "kitctl plan: error: unrecognized arguments: --nam"),
         (["bench", "--conc", "1", "cpu-demo"], "kitctl bench: error: unrecognized arguments: --conc"),
         (["models", "list", "--jsn"], "kitctl models: error: unrecognized arguments: --jsn"),
@@ -144,6 +160,7 @@ def test_common_options_without_a_verb(kit_user: KitUser) -> None:
         ("KITCTL_PORT", "abc", ["plan", "cpu-demo"], "which --port refuses"),
         ("KITCTL_JSON", "maybe", ["stacks"], "which --json refuses"),
         ("KITCTL_TIMEOUT", "soon", ["up", "cpu-demo"], "which --timeout refuses"),
+        ("KITCTL_AGAINST", "", ["quality", "cpu-demo"], "which --against refuses"),
         ("KITCTL_TO", "paper", ["render", "cpu-demo", "-o", "x"], "which --to refuses"),
     ],
 )

@@ -41,6 +41,17 @@ def test_variables_are_read_for_every_option(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
+def test_nothing_that_takes_a_value_takes_an_empty_one(verb: str) -> None:
+    """An empty name would switch a gate off, or write no output, and the exit code would tell nobody."""
+    for parser in parsers(verb):
+        for action in parser._actions:
+            if action.nargs == 0 or action.choices is not None:
+                continue
+            with pytest.raises(argparse.ArgumentError):
+                parser._get_value(action, "")
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_takes_the_common_options(verb: str) -> None:
     words = set(next(parsers(verb))._option_string_actions)
     assert {"--kit", "--host", "--json", "--quiet", "--help"} <= words

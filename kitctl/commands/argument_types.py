@@ -10,9 +10,22 @@ MOST_SECONDS = 2_000_000
 """The system's calls that wait take a time of at most 2^31 milliseconds."""
 MOST_STREAMS = 65_536
 """A stream holds a connection of its own, and one address has no more ports than this."""
-MOST_RATE = 100_000.0
+LEAST_RATE, MOST_RATE = 0.001, 100_000.0
+"""At the least rate, five requests take more than an hour."""
+LEAST_SECONDS = 0.001
+LEAST_SCALE, MOST_SCALE = 0.001, 1000
+LEAST_NUMBER, MOST_NUMBER = 0.001, 1_000_000_000
+"""Milliseconds or tokens: what no request takes less of, and none more."""
+MOST_TEMPERATURE = 100
 MOST_WHOLE = 10_000_000
 MOST_REPEATS = 1000
+
+
+def filled(text: str) -> str:
+    """Any text but none: the empty value of a shell's unset variable would take a gate or an output away unseen."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is empty: give a value, or leave it out")
+    return text
 
 
 def one_line(text: str) -> str:
@@ -58,23 +71,28 @@ def seconds(text: str) -> float:
 
 def some_seconds(text: str) -> float:
     """A time above zero: a pause that must be one, or the silence after which one gives up."""
-    limits = f"more than 0, at most {MOST_SECONDS}"
-    return _number(text, lambda s: 0 < s <= MOST_SECONDS, f"number of seconds: {limits}")
+    limits = f"{LEAST_SECONDS} to {MOST_SECONDS}"
+    return _number(text, lambda s: LEAST_SECONDS <= s <= MOST_SECONDS, f"number of seconds: {limits}")
 
 
 def positive_number(text: str) -> float:
-    """A finite number above 0."""
-    return _number(text, lambda number: number > 0, "number above 0")
+    """A number above 0, neither too small nor too large to be told."""
+    limits = f"{LEAST_NUMBER} to {MOST_NUMBER}"
+    return _number(text, lambda number: LEAST_NUMBER <= number <= MOST_NUMBER, f"number from {limits}")
 
 
 def scale(text: str) -> float:
-    """A factor that stretches time limits: above 0, at most 1000."""
-    return _number(text, lambda factor: 0 < factor <= 1000, "factor: more than 0, at most 1000")
+    """A factor that stretches time limits: a thousandth to a thousand."""
+    return _number(
+        text, lambda factor: LEAST_SCALE <= factor <= MOST_SCALE, f"factor: {LEAST_SCALE} to {MOST_SCALE}"
+    )
 
 
 def temperature(text: str) -> float:
-    """A sampling temperature: zero or more, finite."""
-    return _number(text, lambda degree: degree >= 0, "temperature: 0 or more")
+    """A sampling temperature: zero or more, and none that makes every token as likely as another."""
+    return _number(
+        text, lambda degree: 0 <= degree <= MOST_TEMPERATURE, f"temperature: 0 to {MOST_TEMPERATURE}"
+    )
 
 
 def share(text: str) -> float:
@@ -117,9 +135,9 @@ def stream_counts(text: str) -> tuple[int, ...]:
 def rates(text: str) -> tuple[float, ...]:
     """``0.5,2`` as requests a second."""
     found = tuple(_finite(word) for word in text.split(",") if word.strip())
-    if not found or not all(0 < rate <= MOST_RATE for rate in found):
+    if not found or not all(LEAST_RATE <= rate <= MOST_RATE for rate in found):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a list of rates above 0, at most {MOST_RATE:.0f}, as 0.5,2"
+            f"{text!r} is not a list of rates from {LEAST_RATE} to {MOST_RATE:.0f}, as 0.5,2"
         )
     return found
 

@@ -22,13 +22,13 @@ from kitctl.result import Context, Result
 
 
 def percent(text: str) -> float:
-    """``5%`` or ``0.05`` as a share."""
+    """``5%`` or ``0.05`` as a share; nothing can get worse by all of it."""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share, as 5% or 0.05")
+        raise argparse.ArgumentTypeError(f"{text!r} is no share from 0 to below 100 %, as 5% or 0.05")
     return share
 
 

@@ -8,8 +8,10 @@ import msgspec
 
 from kitctl.commands.diagnose import diagnose_project
 from kitctl.commands.projects import running_container
+from kitctl.edge.kit_files import find_kit, load_kit_texts
 from kitctl.edge.runs import list_records
 from kitctl.errors import Exit, KitError
+from kitctl.kit.catalog import stack_names
 from kitctl.kit.near import did_you_mean
 from kitctl.plan.names import project_name, project_words
 from kitctl.plan.types import Request
@@ -22,10 +24,11 @@ def run_words(record: RunRecord) -> str:
     return _words(record.stack, record.project)
 
 
-def find_run(request: Request) -> RunRecord:
+def find_run(request: Request, kit_dir: str | None) -> RunRecord:
     """The newest run of just this stack, copy or rehearsal that is ready, by its record.
 
-    Raises KitError ``not-up`` (exit 3), or what ended a run that crashed (exit 7).
+    Raises KitError ``not-up`` (exit 3), which tells a stack that could be started from a name that is no stack of
+    the kit, or what ended a run that crashed (exit 7).
     """
     project = project_name(request)
     records = list_records()
@@ -36,7 +39,10 @@ def find_run(request: Request) -> RunRecord:
     if own and own[0].outcome is Outcome.CRASHED and not is_up(own[0]):
         raise not_running(own[0])
     raise _not_up(
-        request, own[0] if own else None, [record for record in records if record.outcome is Outcome.READY]
+        request,
+        own[0] if own else None,
+        [record for record in records if record.outcome is Outcome.READY],
+        _stacks(kit_dir),
     )
 
 
@@ -92,7 +98,17 @@ def _recorded(record: RunRecord) -> tuple[Diagnosis, ...]:
     return tuple(msgspec.convert(one, Diagnosis) for one in record.diagnoses)
 
 
-def _not_up(request: Request, last: RunRecord | None, ready: Sequence[RunRecord]) -> KitError:
+def _stacks(kit_dir: str | None) -> tuple[str, ...] | None:
+    """The stacks that can be started; ``None`` where there is no kit to tell them."""
+    try:
+        return stack_names(load_kit_texts(find_kit(kit_dir)))
+    except KitError:
+        return None
+
+
+def _not_up(
+    request: Request, last: RunRecord | None, ready: Sequence[RunRecord], stacks: Sequence[str] | None
+) -> KitError:
     words = _words(request.stack, project_name(request))
     copies = tuple(dict.fromkeys(run_words(record) for record in ready if record.stack == request.stack))
     told = tuple(f"{one.code}: {one.cause}" for one in _recorded(last)) if last is not None else ()
@@ -100,12 +116,19 @@ def _not_up(request: Request, last: RunRecord | None, ready: Sequence[RunRecord]
         f"kitctl diagnose {words}, then " if told else f"name the copy ({copies[0]}), or " if copies else ""
     )
     known = f"ready: {', '.join(copies)}" if copies else did_you_mean(words, map(run_words, ready))
+    start = f"kitctl up {words}"
+    if stacks is not None and request.stack not in stacks:
+        start = "choose a stack that 'kitctl stacks' prints"
+        if not copies:
+            known = (
+                f"there is no stack of that name; {did_you_mean(words, (*stacks, *map(run_words, ready)))}"
+            )
     how = f": its last one is {last.outcome.value}" if last is not None else ""
     return KitError(
         "not-up",
         f"no run of {words} is ready{how}",
         evidence=(*told, known),
-        remedy=f"{first}kitctl up {words}, or give the server's address with --url",
+        remedy=f"{first}{start}, or give the server's address with --url",
         exit_code=Exit.REFUSED,
     )
 

@@ -102,7 +102,7 @@ def answer_limit(server: Server, asked: int | None, *, most: int) -> int:
 
 
 def _run_of(args: argparse.Namespace) -> RunRecord:
-    record = find_run(Request(stack=args.stack, name=args.name, rehearse=args.rehearse))
+    record = find_run(Request(stack=args.stack, name=args.name, rehearse=args.rehearse), args.kit)
     require_running(record)
     return record
 
@@ -121,7 +121,9 @@ def _no_model(target: Target, url: str, served: tuple[str, ...] | None) -> KitEr
         return unreachable(target, text)
     cause = f"{url} answers, but not as an OpenAI-compatible server does"
     remedy = "give the model server's own address with --url, or the name that it serves with --model NAME"
-    if served is not None:
+    if 300 <= status < 400:
+        cause = f"{url} answers, but only sends its callers on: {text}"
+    elif served is not None:
         cause, remedy = f"{url} lists no model", "load a model there, or name one with --model NAME"
     elif status in (401, 403):
         cause, remedy = f"{url} wants a key", "give it with --api-key-file FILE or KITCTL_API_KEY"

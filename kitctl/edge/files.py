@@ -16,13 +16,18 @@ def read_text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as broken:
-        why, remedy = _why_unreadable(path, broken)
-        raise KitError(
-            "file-unreadable",
-            f"{path} cannot be read: {why}",
-            remedy=remedy,
-            exit_code=Exit.USAGE,
-        ) from broken
+        raise unreadable(path, broken) from broken
+
+
+def unreadable(path: str, broken: OSError | UnicodeDecodeError) -> KitError:
+    """The error of a file that cannot be read as text: ``file-unreadable`` (exit 2)."""
+    why, remedy = _why_unreadable(path, broken)
+    return KitError(
+        "file-unreadable",
+        f"{path} cannot be read: {why}",
+        remedy=remedy,
+        exit_code=Exit.USAGE,
+    )
 
 
 def _why_unreadable(path: str, broken: OSError | UnicodeDecodeError) -> tuple[str, str]:
@@ -124,12 +129,28 @@ def writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as refused:
+        why, remedy = _why_unwritable(path, refused)
         raise KitError(
             "file-unwritable",
-            f"{path} cannot be written: {refused}",
-            remedy=f"make {Path(path).parent} writable and see that its disk has room",
+            f"{path} cannot be written: {why}",
+            remedy=remedy,
             exit_code=Exit.USAGE,
         ) from refused
+
+
+def _why_unwritable(path: str, refused: OSError) -> tuple[str, str]:
+    """Why a file cannot be written, without the name of the one written beside it, and what mends it.
+
+    Two names are a rename's: the folder took the new file, and what stands in its place does not yield.
+    """
+    why = refused.strerror or str(refused)
+    if refused.filename2 is not None:
+        look = f"see 'lsattr {path}' and 'ls -l {path}' for what keeps it, or name another file"
+        return f"what is there cannot be replaced: {why}", look
+    place = Path(str(refused.filename or path))
+    if place != Path(path) and not place.name.startswith(f".{Path(path).name}."):
+        why = f"{why}: {place}"
+    return why, f"make {Path(path).parent} writable and see that its disk has room"
 
 
 def list_files(folder: str, suffix: str) -> tuple[str, ...]:

@@ -18,7 +18,10 @@ def base_url(target: Target) -> str:
 def call(
     target: Target, method: str, path: str, *, body: dict[str, Any] | None = None, timeout_s: float = SHORT_S
 ) -> tuple[int, str]:
-    """One request; status and text. Status 0: no answer came, the text says why."""
+    """One request; status and text. Status 0: no answer came, the text says why.
+
+    A redirect that leads nowhere is an answer: its status, and what is wrong with it.
+    """
     import requests
 
     headers = {"Authorization": f"Bearer {target.api_key}"} if target.api_key else {}
@@ -29,6 +32,8 @@ def call(
         ) as answer:
             answer.encoding = "utf-8"
             return answer.status_code, answer.text
+    except requests.TooManyRedirects as lost:
+        return lost.response.status_code if lost.response is not None else 0, str(lost).rstrip(".")
     except (requests.RequestException, ValueError, OSError) as failed:
         return 0, str(failed)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from kitctl.edge.environment import state_dir
-from kitctl.edge.files import read_text_if_there, writing
+from kitctl.edge.files import read_text_if_there, unreadable, writing
 from kitctl.errors import Exit, KitError
 
 
@@ -55,7 +55,7 @@ def append_lines(path: str, lines: list[str]) -> None:
 def _unwritable(path: str, refused: OSError) -> KitError:
     return KitError(
         "file-unwritable",
-        f"{path} cannot be written: {refused}",
+        f"{path} cannot be written: {refused.strerror or refused}",
         remedy="give a writable place with -o FILE",
         exit_code=Exit.USAGE,
     )
@@ -92,12 +92,7 @@ def read_whole_lines(path: str) -> str:
         data = Path(path).read_bytes()
         return data[: _whole_bytes(data)].decode("utf-8")
     except (OSError, UnicodeDecodeError) as broken:
-        raise KitError(
-            "file-unreadable",
-            f"{path} cannot be read: {broken}",
-            remedy=f"check that {path} is a result of kitctl bench and readable by you",
-            exit_code=Exit.USAGE,
-        ) from broken
+        raise unreadable(path, broken) from broken
 
 
 def mend_tail(path: str) -> None:

@@ -17,6 +17,8 @@ from kitctl.kit.yaml_reader import read_yaml
 Scalar = str | int | float | bool
 Concurrencies = Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
+Pause = Annotated[float, msgspec.Meta(ge=0.001, le=2_000_000)]
+"""Seconds of waiting, as the commands' own options take them."""
 
 
 class Only(StrEnum):
@@ -45,8 +47,8 @@ class CampaignLoad(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     requests_per_stream: Count = 5
     input_tokens: Count = 128
     output_tokens: Count | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    timeout_s: Positive = 600.0
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
+    timeout_s: Pause = 600.0
 
     @property
     def title(self) -> str:
@@ -94,7 +96,7 @@ class FailurePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     then: Then = Then.REMEDY
     tries: Count = 3
     losses: Count = 2
-    patience_s: Positive = 600.0
+    patience_s: Pause = 600.0
 
 
 class Reduced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

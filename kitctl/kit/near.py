@@ -13,7 +13,7 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?``, or the list of what exists."""
-    names = sorted(known)
+    """``did you mean 'x'?``, or the list of what exists, each once."""
+    names = sorted(set(known))
     near = near_name(name, names)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(names) or 'none'}"

@@ -1,5 +1,6 @@
 """kitctl compare: table, gate, page, and the published reference."""
 
+import argparse
 import csv
 import json
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from kitctl.bench.points import Point
 from kitctl.bench.results import Head, line_of
 from kitctl.bench.workload import Endpoint, Spec
+from kitctl.commands.compare import percent
 
 CASES = Path(__file__).parent.parent / "cases" / "bench"
 
@@ -204,6 +206,12 @@ def test_figures_that_nothing_measured(tmp_path: Path) -> None:
             "bad-result",
             True,
         )
+
+
+@pytest.mark.parametrize("text", ["100%", "1", "5", "-1%", "nan", "x"])
+def test_a_gate_that_nothing_could_fail(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is no share from 0 to below 100 %"):
+        percent(text)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

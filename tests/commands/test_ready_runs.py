@@ -17,9 +17,17 @@ CRASH = {
 }  # fmt: skip
 
 
-def plant(user: KitUser, project: str, url: str, outcome: Outcome = Outcome.READY, **more: object) -> None:
+def plant(
+    user: KitUser,
+    project: str,
+    url: str,
+    outcome: Outcome = Outcome.READY,
+    *,
+    stamp: str = "0",
+    **more: object,
+) -> None:
     """The record of a run of ``demo``, without a container."""
-    folder = user.state / "runs" / f"20260101T000000Z-{project}"
+    folder = user.state / "runs" / f"2026010{stamp}T000000Z-{project}"
     folder.mkdir(parents=True)
     record = RunRecord(
         id=folder.name, stack="demo", project=project, fingerprint="f", kitctl="0.1.0", command=(),
@@ -42,6 +50,31 @@ def test_a_copy_is_measured_by_its_name_alone(verb: str, kit_user: KitUser) -> N
     failed = kit_user.json(verb, "demo", "--name", "tril", exit_code=3)
     assert failed["cause"] == "no run of demo --name tril is ready"
     assert "kitctl up demo --name tril, or " in failed["remedy"]
+
+
+def test_a_name_that_is_no_stack_is_not_told_to_be_brought_up(kit_user: KitUser) -> None:
+    for copy in ("", "--a", "--b"):
+        plant(kit_user, f"kitctl-demo{copy}", "http://127.0.0.1:9")
+    failed = kit_user.json("bench", "nosuch", exit_code=3)
+    assert failed["code"] == "not-up"
+    assert (
+        failed["remedy"]
+        == "choose a stack that 'kitctl stacks' prints, or give the server's address with --url"
+    )
+    told, known = failed["evidence"][0].split("; known: ")
+    names = known.split(", ")
+    assert told == "there is no stack of that name"
+    assert {"demo", "cpu-demo", "demo --name a"} <= set(names) and len(names) == len(set(names))
+    near = kit_user.json("bench", "cpu-dmo", exit_code=3)
+    assert near["evidence"] == ["there is no stack of that name; did you mean 'cpu-demo'?"]
+
+
+def test_without_a_kit_what_is_up_is_told_once(kit_user: KitUser) -> None:
+    for stamp in ("1", "2"):
+        plant(kit_user, "kitctl-demo", "http://127.0.0.1:9", stamp=stamp)
+    failed = kit_user.json("bench", "nosuch", "--kit", "/nowhere", exit_code=3)
+    assert failed["evidence"] == ["known: demo"]
+    assert failed["remedy"].startswith("kitctl up nosuch, or ")
 
 
 @pytest.mark.parametrize(
@@ -87,6 +120,29 @@ def plain_web_server(folder: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+class _SendsOn(http.server.BaseHTTPRequestHandler):
+    """Every request is sent to where it came from."""
+
+    def log_message(self, *words: object) -> None: ...
+
+    def do_GET(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.mark.parametrize("verb", ["bench", "accept", "quality"])
+def test_a_server_that_only_sends_on_does_answer(verb: str, kit_user: KitUser) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _SendsOn) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        failed = kit_user.json(verb, "--url", url, exit_code=10)
+        server.shutdown()
+    assert (failed["code"], failed["evidence"]) == ("no-model", [f"GET {url}/v1/models: HTTP 302"])
+    assert failed["cause"] == f"{url} answers, but only sends its callers on: Exceeded 30 redirects"
 
 
 def test_a_server_of_another_kind_is_told_from_none(kit_user: KitUser) -> None:

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kitctl.edge.files import read_text
+from kitctl.edge.result_files import read_whole_lines
+from kitctl.errors import KitError
+
 LIMITED = """
 import resource, sys
 from kitctl.edge.result_files import append_lines
@@ -37,3 +41,14 @@ def test_lines_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
     assert path.read_text() == "head\n"
     assert append_with_room(path, 1_000_000) == ""
     assert path.read_text() == "head\n" + "x" * 100_000 + "\n"
+
+
+def test_a_file_of_bytes_is_told_as_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "bin").write_bytes(b"\xff\xfe\n")
+    said = []
+    for read in (read_text, read_whole_lines):
+        with pytest.raises(KitError) as refused:
+            read(str(tmp_path / "bin"))
+        said.append(refused.value.lines())
+    assert said[0] == said[1]
+    assert said[0][0].startswith(f"{tmp_path}/bin cannot be read: it is not UTF-8 text (byte 0)")

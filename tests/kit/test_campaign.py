@@ -31,6 +31,8 @@ def test_the_reference_campaign_is_the_reference_case() -> None:
     [
         (SMALL + "repeat: 3\n", "c.yaml: repeat: unknown key", ("did you mean 'repeats'?",)),
         (SMALL.replace("[1]", "[]"), "c.yaml: loads[0].concurrency: Expected `array` of length >= 1", ()),
+        (SMALL.replace("[1]", "[1], timeout_s: 1.0e+300"),
+         "c.yaml: loads[0].timeout_s: Expected `float` <= 2000000.0", ()),
         (SMALL.replace("ep4,", "ep4, ep4,"), "c.yaml: stacks: ep4 stands twice", ()),
         (SMALL + "parity: {plain: {ep4-dflash: tp8}}\n",
          "c.yaml: parity.plain: tp8 is none of the campaign's stacks", ()),
