@@ -204,22 +204,27 @@ COLUMNS: tuple[tuple[str, int, Pick], ...] = (
     ("E2E p50 ms", 0, lambda p: p.e2e_ms.p50 if p.e2e_ms else None),
     ("E2E p99", 0, lambda p: p.e2e_ms.p99 if p.e2e_ms else None),
     ("accept", 2, lambda p: p.accept_length),
-    ("goodput req/s", 2, lambda p: p.goodput_requests_per_s),
-    ("goodput %", 0, lambda p: 100 * p.goodput_share if p.goodput_share is not None else None),
     ("requests", 0, lambda p: p.requests or None),
     ("errors", 0, lambda p: p.errors if p.requests else None),
 )
+GOODPUT: tuple[tuple[str, int, Pick], ...] = (
+    ("goodput req/s", 2, lambda p: p.goodput_requests_per_s),
+    ("goodput %", 0, lambda p: 100 * p.goodput_share if p.goodput_share is not None else None),
+)
+"""Columns that stand only where a service level was given."""
 
 
 def _latencies(results: Sequence[ResultFile]) -> Iterable[str]:
+    has_goal = any(point.goodput_share is not None for result in results for point in result.points)
+    columns = (*COLUMNS, *GOODPUT) if has_goal else COLUMNS
     rows = []
     for result in results:
         for point in result.points:
             name = f"{escape(result.head.label)} {load_label((point.concurrency, point.request_rate))}"
-            cells = "".join(_cell(pick(point), digits, valid=point.valid) for _, digits, pick in COLUMNS)
+            cells = "".join(_cell(pick(point), digits, valid=point.valid) for _, digits, pick in columns)
             rows.append(f'<tr data-table="points"><th scope="row">{name}</th>{cells}</tr>')
     yield "<h2>All points</h2>"
-    yield from table(["", *(title for title, _, _ in COLUMNS)], rows)
+    yield from table(["", *(title for title, _, _ in columns)], rows)
 
 
 def _changes(found: Sequence[Difference]) -> Iterable[str]:
