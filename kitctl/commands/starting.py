@@ -17,7 +17,7 @@ from kitctl.edge.runs import LogCopy, read_log
 from kitctl.edge.serving import Answer, ask, is_healthy, served_models
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.ending import EngineEvent
-from kitctl.watch.engine_log import Phase
+from kitctl.watch.engine_log import Phase, advance
 from kitctl.watch.progress import STALLED_S
 from kitctl.watch.run_record import PhaseTime
 from kitctl.watch.start import (
@@ -184,9 +184,19 @@ def _ended(
         log="\n".join(filter(None, (log, state.gpu_failure))),
         phase=state.progress.phase,
         events=() if answer else container_events(target.container_id),
-        kv_tokens=state.progress.capacity.max_total_tokens if state.progress.capacity else None,
+        kv_tokens=_kv_tokens(state, container) if answer else None,
         why=verdict_words(state, verdict, now_s=monotonic_s()),
     )
+
+
+def _kv_tokens(state: StartState, container: ContainerState | None) -> int | None:
+    """The tokens that the engine holds; where the answer came before that line, by all that it wrote till now."""
+    progress = state.progress
+    if progress.capacity is None:
+        fatal = failure_book().fatal
+        for line in _log_of(container).splitlines():
+            progress = advance(progress, line, fatal=fatal)
+    return progress.capacity.max_total_tokens if progress.capacity else None
 
 
 def _log_of(container: ContainerState | None) -> str:

@@ -38,7 +38,7 @@ def test_a_bad_key_in_a_stack_file_is_named_with_its_place(kit_user: KitUser) ->
     ]
 
 
-@pytest.mark.parametrize("name", ["../x", "a b", "", "x/../y", "ä", "-x", "a--b", "rehearsal", "x" * 60])
+@pytest.mark.parametrize("name", ["../x", "a b", "x/../y", "ä", "-x", "a--b", "rehearsal", "x" * 60])
 def test_a_name_that_is_none_is_refused(kit_user: KitUser, name: str) -> None:
     said = refusal(kit_user, "up", "cpu-demo", f"--name={name}", exit_code=2)
     assert said[0].endswith("(bad-name)")
