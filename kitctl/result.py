@@ -50,3 +50,8 @@ class Context:
     engine: str | None = None
     is_terminal: bool = False
     as_json: bool = False
+
+    @property
+    def tell_every_s(self) -> float:
+        """Seconds between two lines of progress: a person reads along, a log file need not be filled."""
+        return 5.0 if self.is_terminal else 30.0

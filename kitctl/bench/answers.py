@@ -235,8 +235,11 @@ def _usage(chunk: Chunk) -> Usage | None:
 
 def _wrong_count(usage: Usage) -> str | None:
     """A number of tokens that no request can have; a server of OpenAI's form may send anything."""
-    cached = (usage.prompt_tokens_details or {}).get("cached_tokens")
-    counts = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "cached": cached}
+    counts = {
+        "prompt": usage.prompt_tokens,
+        "completion": usage.completion_tokens,
+        "cached": _cached(usage),
+    }
     for name, count in counts.items():
         is_count = isinstance(count, int) and 0 <= count <= MOST_TOKENS
         if count is not None and not is_count:
@@ -244,9 +247,9 @@ def _wrong_count(usage: Usage) -> str | None:
     return None
 
 
-def _cached(usage: Usage) -> int | None:
-    value = (usage.prompt_tokens_details or {}).get("cached_tokens")
-    return value if isinstance(value, int) else None
+def _cached(usage: Usage) -> Any:
+    """What the server tells of cached tokens; a count, once ``_wrong_count`` has nothing against it."""
+    return (usage.prompt_tokens_details or {}).get("cached_tokens")
 
 
 def _finish(chunk: Chunk) -> str | None:

@@ -61,7 +61,7 @@ def hole_lines(results: Sequence[ResultFile]) -> Iterable[str]:
         for point in result.points:
             where = f"{result.head.label} {load_label((point.concurrency, point.request_rate))}"
             if (goodput := goodput_text(point)) is not None:
-                yield f"{where}: {goodput} within the service level"
+                yield f"{where}: {goodput}"
             yield from (f"{where}: INVALID {reason}" for reason in point.invalid_reasons)
             if result.head.kind == "published":
                 yield from (f"{where}: {note}" for note in point.notes)

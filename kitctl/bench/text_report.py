@@ -55,18 +55,17 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def goodput_text(point: Point) -> str | None:
-    """``goodput 3.20 req/s (90% of the requests)``, or ``None`` where no service level was given."""
+    """How many requests a second met the service level, and their share; ``None`` where none was given."""
     if point.goodput_share is None:
         return None
-    return (
-        f"goodput {number(point.goodput_requests_per_s, 2)} req/s ({point.goodput_share:.0%} of the requests)"
-    )
+    rate = number(point.goodput_requests_per_s, 2)
+    return f"goodput {rate} req/s ({point.goodput_share:.0%} of the requests) within the service level"
 
 
 def _remarks(points: Sequence[Point]) -> Iterable[str]:
     for point in points:
         if (goodput := goodput_text(point)) is not None:
-            yield f"{load_name(point)}: {goodput} within the service level"
+            yield f"{load_name(point)}: {goodput}"
     for point in points:
         for reason in point.invalid_reasons:
             yield f"INVALID {load_name(point)}: {reason}"

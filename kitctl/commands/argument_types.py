@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 
-MOST_SECONDS = 2_000_000
-"""The system's calls that wait take a time of at most 2^31 milliseconds."""
+from kitctl.kit.bounds import LEAST_SECONDS, MOST_SECONDS, MOST_TEMPERATURE
+
 MOST_STREAMS = 65_536
 """A stream holds a connection of its own, and one address has no more ports than this."""
 LEAST_RATE, MOST_RATE = 0.001, 100_000.0
 """At the least rate, five requests take more than an hour."""
-LEAST_SECONDS = 0.001
 LEAST_SCALE, MOST_SCALE = 0.001, 1000
 LEAST_NUMBER, MOST_NUMBER = 0.001, 1_000_000_000
 """Milliseconds or tokens: what no request takes less of, and none more."""
-MOST_TEMPERATURE = 100
 MOST_WHOLE = 10_000_000
 MOST_REPEATS = 1000
 
@@ -57,47 +54,42 @@ def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else -1
 
 
-def _number(text: str, holds: Callable[[float], bool], what: str) -> float:
+def _number(text: str, least: float, most: float, what: str) -> float:
+    """The number within its bounds; ``what`` ends as they are told, with ``:`` or ``from``."""
     number = _finite(text)
-    if not holds(number):  # nothing holds of NaN
-        raise argparse.ArgumentTypeError(f"{text!r} is no {what}")
+    if not least <= number <= most:  # never true of NaN
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what} {least} to {most}")
     return number
 
 
 def seconds(text: str) -> float:
     """A time to wait: zero or more, finite."""
-    return _number(text, lambda s: 0 <= s <= MOST_SECONDS, f"number of seconds: 0 to {MOST_SECONDS}")
+    return _number(text, 0, MOST_SECONDS, "number of seconds:")
 
 
 def some_seconds(text: str) -> float:
     """A time above zero: a pause that must be one, or the silence after which one gives up."""
-    limits = f"{LEAST_SECONDS} to {MOST_SECONDS}"
-    return _number(text, lambda s: LEAST_SECONDS <= s <= MOST_SECONDS, f"number of seconds: {limits}")
+    return _number(text, LEAST_SECONDS, MOST_SECONDS, "number of seconds:")
 
 
 def positive_number(text: str) -> float:
     """A number above 0, neither too small nor too large to be told."""
-    limits = f"{LEAST_NUMBER} to {MOST_NUMBER}"
-    return _number(text, lambda number: LEAST_NUMBER <= number <= MOST_NUMBER, f"number from {limits}")
+    return _number(text, LEAST_NUMBER, MOST_NUMBER, "number from")
 
 
 def scale(text: str) -> float:
     """A factor that stretches time limits: a thousandth to a thousand."""
-    return _number(
-        text, lambda factor: LEAST_SCALE <= factor <= MOST_SCALE, f"factor: {LEAST_SCALE} to {MOST_SCALE}"
-    )
+    return _number(text, LEAST_SCALE, MOST_SCALE, "factor:")
 
 
 def temperature(text: str) -> float:
     """A sampling temperature: zero or more, and none that makes every token as likely as another."""
-    return _number(
-        text, lambda degree: 0 <= degree <= MOST_TEMPERATURE, f"temperature: 0 to {MOST_TEMPERATURE}"
-    )
+    return _number(text, 0, MOST_TEMPERATURE, "temperature:")
 
 
 def share(text: str) -> float:
     """A share: 0 to 1."""
-    return _number(text, lambda part: 0 <= part <= 1, "share: 0 to 1")
+    return _number(text, 0, 1, "share:")
 
 
 def positive(text: str) -> int:

@@ -16,7 +16,7 @@ from kitctl.bench.results import Head, line_of, missing_steps, pick_settings
 from kitctl.bench.validity import Limits, client_reasons, first_look
 from kitctl.bench.workload import Endpoint, Spec, Step, spec_hash
 from kitctl.commands.bench_session import Session, find_endpoint, measure_step, warm_up
-from kitctl.commands.result_reading import read_sweep, read_sweeps
+from kitctl.commands.result_reading import read_sweeps
 from kitctl.commands.server_choice import Server
 from kitctl.edge.clock import monotonic_s
 from kitctl.edge.files import holds_anything
@@ -83,8 +83,9 @@ def run_sweep(sweep: Sweep, context: Context, held: ExitStack) -> tuple[tuple[Po
         say(_going_on(path, sweep.steps, done))
     run = (sweep.server.record or {}).get("id")
     _measure_all(session, missing_steps(steps, done), path, run=run, is_doubtful=is_doubtful)
-    points = read_sweep(path).points
-    standing = set(read_whole_lines(path).splitlines())
+    text = read_whole_lines(path)
+    points = read_sweeps(path, text, taken="a file that kitctl bench wrote")[0].points
+    standing = set(text.split("\n"))
     append_lines(path, [line for point in points if (line := line_of(point)) not in standing])
     return points, path
 

@@ -125,7 +125,7 @@ def _fill(
         context.say(f"going on behind {size_text(writer.resumed_bytes)} of an export that was cut off")
     gauge = Gauge("bundle", total)
     gauge.had(writer.resumed_bytes)
-    with telling(gauge.line, context.say, every_s=5.0 if context.is_terminal else 30.0):
+    with telling(gauge.line, context.say, every_s=context.tell_every_s):
         models = tuple(_add_model(e, places[e.repo], writer, gauge.came) for e in wanted.entries)
         config = tuple(_add_config(path, text, writer) for path, text in wanted.config.items())
         images = tuple(_add_image(kit_dir, one, writer, gauge.came) for one in wanted.images)

@@ -124,7 +124,7 @@ def _take_in(
 ) -> None:
     digests = {model.repo: model.objects for model in proven.bundle.manifest.models}
     gauge = Gauge("models", todo.file_bytes)
-    with telling(gauge.line, context.say, every_s=5.0 if context.is_terminal else 30.0):
+    with telling(gauge.line, context.say, every_s=context.tell_every_s):
         for entry in entries:
             place_model(
                 entry,

@@ -30,7 +30,7 @@ def prove(folder: str, *, bases: tuple[str, ...], digest: str | None, context: C
     total = bundle.manifest.stream_bytes + sum(file.size_bytes for file in bundle.manifest.files)
     total += sum(objects.size_bytes(sha256) for sha256 in from_older)
     gauge = Gauge("proving the bundle", total)
-    with telling(gauge.line, context.say, every_s=5.0 if context.is_terminal else 30.0):
+    with telling(gauge.line, context.say, every_s=context.tell_every_s):
         prove_bundle(bundle, came=gauge.came)
         objects.prove(from_older, came=gauge.came)
     lacking = frozenset(sha256 for sha256 in named if not objects.has(sha256))

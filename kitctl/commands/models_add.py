@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, context: Context) -> Result:
 
 
 def _own_entry(name: str, folder: str, *, drafter_for: str | None, context: Context) -> ModelEntry:
-    files = hash_folder(folder, say=context.say, every_s=5.0 if context.is_terminal else 30.0)
+    files = hash_folder(folder, say=context.say, every_s=context.tell_every_s)
     return ModelEntry(
         repo=name,
         state=LockState.LOCAL,

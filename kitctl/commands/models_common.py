@@ -49,7 +49,7 @@ def transfer_settings(args: argparse.Namespace, context: Context) -> PullSetting
         jobs=args.jobs,
         patience=Patience(tries=args.tries, stall_s=args.stall),
         wait_lock_s=args.wait_lock,
-        every_s=5.0 if context.is_terminal else 30.0,
+        every_s=context.tell_every_s,
     )
 
 

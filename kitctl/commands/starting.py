@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from kitctl.edge.runs import LogCopy, read_log
 from kitctl.edge.serving import Answer, ask, is_healthy, served_models
 from kitctl.kit.failures import FailureBook
 from kitctl.watch.ending import EngineEvent
-from kitctl.watch.engine_log import Phase, advance
+from kitctl.watch.engine_log import Phase, known_capacity
 from kitctl.watch.progress import STALLED_S
 from kitctl.watch.run_record import PhaseTime
 from kitctl.watch.start import (
@@ -174,7 +174,7 @@ def _ended(
     answer: Answer | None = None,
 ) -> Started:
     container = container_state(target.container_id)
-    log = read_log(target.folder) if copy.is_whole or answer else _log_of(container)
+    log = read_log(target.folder) if copy.is_whole or answer else "\n".join(_lines_of(container))
     phases = tuple(PhaseTime(name=n, seconds=s) for n, s in phase_lines(state, now_s=monotonic_s()))
     return Started(
         verdict=verdict,
@@ -191,16 +191,11 @@ def _ended(
 
 def _kv_tokens(state: StartState, container: ContainerState | None) -> int | None:
     """The tokens that the engine holds; where the answer came before that line, by all that it wrote till now."""
-    progress = state.progress
-    if progress.capacity is None:
-        fatal = failure_book().fatal
-        for line in _log_of(container).splitlines():
-            progress = advance(progress, line, fatal=fatal)
-    return progress.capacity.max_total_tokens if progress.capacity else None
+    found = known_capacity(state.progress, _lines_of(container), fatal=failure_book().fatal)
+    return found.max_total_tokens if found else None
 
 
-def _log_of(container: ContainerState | None) -> str:
-    """The engine's log from the container itself, as long as that is there."""
-    if container is None:
-        return ""
-    return "\n".join(log_lines(container.id, follow=False, life=container.started_at))
+def _lines_of(container: ContainerState | None) -> Iterator[str]:
+    """The engine's log from the container itself, as long as that is there; asked for when the first line is."""
+    if container is not None:
+        yield from log_lines(container.id, follow=False, life=container.started_at)

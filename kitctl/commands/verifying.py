@@ -214,7 +214,7 @@ def _prove_model(entry: ModelEntry, store: str, *, depth: Depth, context: Contex
         store,
         deep=deep,
         fresh=depth.fresh,
-        every_s=5.0 if context.is_terminal else 30.0,
+        every_s=context.tell_every_s,
         say=context.say,
     ).report
     looked = "every hash" if deep else "presence, sizes, headers, small files by hash"

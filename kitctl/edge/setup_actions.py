@@ -34,7 +34,6 @@ from kitctl.host.setup_steps import (
 
 _FETCH_TIMEOUT_S = 900.0
 _POLL_S = 0.2
-_TELL_EVERY_S = 30.0
 _AGAIN = "mend what the lines above name, then run kitctl setup again: it goes on where it stopped"
 
 
@@ -61,8 +60,10 @@ def setup_lock(path: str) -> Iterator[None]:
         os.close(handle)
 
 
-def carry_out(steps: tuple[Step, ...], say: Callable[[str], None]) -> tuple[Outcome, ...]:
-    """Do the steps in order and say what each did and its time.
+def carry_out(
+    steps: tuple[Step, ...], say: Callable[[str], None], *, tell_every_s: float = 30.0
+) -> tuple[Outcome, ...]:
+    """Do the steps in order and say what each did and its time, and every ``tell_every_s`` seconds what one is at.
 
     Raises KitError ``setup-step-failed``, ``in-the-way`` or ``engine-did-not-start`` (exit 10) at the first
     that fails; what was done until then stands and is not done again.
@@ -73,7 +74,7 @@ def carry_out(steps: tuple[Step, ...], say: Callable[[str], None]) -> tuple[Outc
         say(f"{head} ...")
         began = time.monotonic()
         for action in step.actions:
-            with telling(_still(head, action, began), say, every_s=_TELL_EVERY_S):
+            with telling(_still(head, action, began), say, every_s=tell_every_s):
                 _do(step, action)
         seconds = time.monotonic() - began
         outcomes.append(Outcome(name=step.name, seconds=seconds))

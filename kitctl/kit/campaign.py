@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kitctl.errors import Exit, KitError
+from kitctl.kit.bounds import LEAST_SECONDS, MOST_SECONDS, MOST_TEMPERATURE
 from kitctl.kit.stack import Count
 from kitctl.kit.typed import read_typed
 from kitctl.kit.yaml_reader import read_yaml
@@ -17,7 +18,7 @@ from kitctl.kit.yaml_reader import read_yaml
 Scalar = str | int | float | bool
 Concurrencies = Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Pause = Annotated[float, msgspec.Meta(ge=0.001, le=2_000_000)]
+Pause = Annotated[float, msgspec.Meta(ge=LEAST_SECONDS, le=MOST_SECONDS)]
 """Seconds of waiting, as the commands' own options take them."""
 
 
@@ -47,7 +48,7 @@ class CampaignLoad(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     requests_per_stream: Count = 5
     input_tokens: Count = 128
     output_tokens: Count | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=MOST_TEMPERATURE)] = 0.0
     timeout_s: Pause = 600.0
 
     @property

@@ -7,7 +7,7 @@ is the only witness of a load. Call ``advance`` with each raw line as it comes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -117,6 +117,17 @@ def advance(
     for line in split_line(raw):
         progress = _step(progress, line, fatal=fatal, at_s=at_s)
     return progress
+
+
+def known_capacity(
+    progress: LoadProgress, whole_log: Iterable[str], *, fatal: re.Pattern[str]
+) -> Capacity | None:
+    """The capacity that ``progress`` holds; without one, ``whole_log`` is read from its begin up to the line of it."""
+    for line in whole_log if progress.capacity is None else ():
+        progress = advance(progress, line, fatal=fatal)
+        if progress.capacity is not None:
+            break
+    return progress.capacity
 
 
 def phase_durations(progress: LoadProgress, *, now_s: float | None = None) -> dict[Phase, float]:

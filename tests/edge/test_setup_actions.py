@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kitctl.edge import setup_actions
 from kitctl.edge.setup_actions import carry_out, setup_lock
 from kitctl.edge.setup_survey import running_daemon
 from kitctl.errors import Exit, KitError
@@ -42,12 +41,11 @@ def test_steps_are_told_with_their_time(tmp_path: Path) -> None:
     assert said == ["[1/1] try it ...", f"[1/1] try it: done in {outcome.seconds:.1f} s"]
 
 
-def test_a_step_that_takes_long_says_for_how_long_and_with_what(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_takes_long_says_for_how_long_and_with_what() -> None:
     """A mirror that trickles must not look like a kitctl that hangs."""
-    monkeypatch.setattr(setup_actions, "_TELL_EVERY_S", 0.2)
     said: list[str] = []
     argv = (sys.executable, "-c", "import time; time.sleep(0.7)")
-    carry_out(step_of(Run(argv=argv, timeout_s=20)), said.append)
+    carry_out(step_of(Run(argv=argv, timeout_s=20)), said.append, tell_every_s=0.2)
     assert said[1].startswith("[1/1] try it: 0 s, still at: ") and said[1].endswith("time.sleep(0.7)'")
     assert said[-1].startswith("[1/1] try it: done in ")
 

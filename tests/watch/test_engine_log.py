@@ -14,6 +14,7 @@ from kitctl.watch.engine_log import (
     Phase,
     RankLoad,
     advance,
+    known_capacity,
     phase_durations,
 )
 
@@ -175,3 +176,19 @@ def test_older_releases_load_the_drafter_after_the_targets_pool() -> None:
 
 def test_a_log_without_a_line_has_no_durations() -> None:
     assert phase_durations(LoadProgress(), now_s=5.0) == {}
+
+
+@pytest.mark.parametrize("read", [0, 20, None])
+def test_the_capacity_is_found_however_much_of_the_log_was_read(read: int | None) -> None:
+    """On a busy host the answer may come before the line that tells it was read."""
+    folder = Path(__file__).parent.parent / "cases" / "gpu_proof" / "wide"
+    log = (folder / "wide.log").read_text().splitlines()
+    progress = LoadProgress()
+    for line in log[:read]:
+        progress = advance(progress, line, fatal=FATAL)
+    found = known_capacity(progress, iter(log), fatal=FATAL)
+    assert found is not None and found.max_total_tokens == 100000
+
+
+def test_a_log_without_it_tells_no_capacity() -> None:
+    assert known_capacity(LoadProgress(), iter(()), fatal=FATAL) is None
